@@ -33,13 +33,15 @@
 // first, its last and its likely fullest rank, then the ledger of plan/lower.h. That no bound is above what it bounds
 // is tested over whole spaces. The result is that of trying every plan (tested); only a limit of time may end it early,
 // and is said. Some plan is predicted soon: the likely best of a few families from all over a large space, before all
-// have a bound, and of the most promising so far when half of the time is over. What was not looked at by the end is not
-// counted. The list of plans takes half of the time at most.
+// have a bound, and of the most promising so far when half of the time is over. What was not looked at by the end is
+// not counted. The list of plans takes half of the time at most; of all of it a tenth is for what would change the
+// choice.
 //
 // Of the next best, those are left out that a better plan covers (no slower, no larger, no dearer) which is the same
 // split of ranks and differs in one choice alone: expert ranks, micro-batch, schedule, where stages begin, zero,
-// recompute, sequence, context_by. What Megatron-LM's schedules (1f1b, interleaved) would take is searched too where
-// others are compared, and noted where the best has another (zb-h1, zb-h2, zbv, dualpipe).
+// recompute, sequence, context_by. Where the best has a schedule that Megatron-LM has not (zb-h1, zb-h2, zbv,
+// dualpipe), what its own (1f1b, interleaved) would take is searched after that, for half as long again at most, and
+// noted.
 //
 // The front of step time, memory and money ends at twice the best one's step where plans of one cluster are compared by
 // time: nobody saves memory at that price, and most of the plans that might be on it need not be looked at.
@@ -73,7 +75,7 @@ namespace ddlsim::whatif {
 struct PlanOptions {
   answer::PlanObjective objective = answer::PlanObjective::kTime;
   std::optional<PriceRate> price{};           // of one server; nothing: the catalogue's, where it has one
-  Time limit = seconds(60);                   // after which the best so far is answered, without what would change it
+  Time limit = seconds(60);                   // after which the best so far is answered
   std::size_t next = 5;                       // beside the best
   std::optional<std::int64_t> nodes_up_to{};  // clusters of fewer servers are compared too
   bool explain = true;                        // why the best wins, and what would change it
@@ -85,8 +87,8 @@ using Clock = std::function<Time()>;
 
 /// Errors: as resolve; kInvalidArgument for a batch that no plan shares evenly, or stated degrees that no plan can have
 /// (the legal ones are listed); kInfeasible for a model that fits in no plan: the smallest cluster that would, and what
-/// is missing; kOutOfTime where the limit came before any plan that fits; kUnsupported for parameter servers, models without
-/// layers and other fidelities.
+/// is missing; kOutOfTime where the limit came before any plan that fits; kUnsupported for parameter servers, models
+/// without layers and other fidelities.
 [[nodiscard]] Expected<answer::PlanChoice> search_plans(const io::Catalog& catalog, std::span<const Override> stated,
                                                         const PlanOptions& options, const Clock& clock);
 

@@ -40,8 +40,13 @@ Expected<answer::PlannedJob> planned(const io::Catalog& catalog, std::span<const
 /// What Megatron-LM's schedules would take, where the best has another.
 std::optional<std::string> megatron_note(const PlanSpace& space, const PlansFound& found, PlanObjective objective) {
   const Tried& best = found.best.front();
-  if (!compares_megatron_with_others(space) || megatron_has(best.split.schedule) || !found.megatron) {
+  if (!compares_megatron_with_others(space) || megatron_has(best.split.schedule)) {
     return std::nullopt;
+  }
+  const std::string_view name = name_of(plan::kPipelineSchedules, best.split.schedule);
+  if (!found.megatron || !found.megatron_proved) {
+    return fmt::format(
+        "schedule {}: Megatron-LM has 1f1b and interleaved; what these would take: --schedule 1f1b,interleaved", name);
   }
   std::string takes = to_text(found.megatron->step);
   if (objective == PlanObjective::kMemory) {
@@ -51,9 +56,9 @@ std::optional<std::string> megatron_note(const PlanSpace& space, const PlansFoun
     takes += fmt::format(" and {} $", significant(found.megatron->cost.in(dollars), 4));
   }
   return fmt::format(
-      "schedule {}: Megatron-LM has 1f1b and interleaved; the best plan with these takes {} against {}: "
-      "--schedule 1f1b,interleaved",
-      name_of(plan::kPipelineSchedules, best.split.schedule), takes, to_text(best.step));
+      "schedule {}: Megatron-LM has 1f1b and interleaved; the best plan with these takes {} against {}: --schedule "
+      "1f1b,interleaved",
+      name, takes, to_text(best.step));
 }
 
 /// The plans that another cluster may make the best: those that are shown, and the first of the front.
@@ -93,7 +98,7 @@ Error out_of_time(const PlanOptions& options) {
 
 Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<const Override> stated,
                                        const PlanSpace& space, const PlansFound& found, const PlanOptions& options,
-                                       bool late, answer::PlanChoice counted) {
+                                       const std::function<bool()>& is_late, answer::PlanChoice counted) {
   answer::PlanChoice choice = std::move(counted);
   choice.objective = options.objective;
   choice.notes = space.notes();
@@ -130,10 +135,10 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
   if (!options.explain) return choice;
   if (auto note = megatron_note(space, found, options.objective)) choice.notes.push_back(std::move(*note));
   choice.why = why_best(choice);
-  if (late) {
-    choice.notes.emplace_back("what would change the choice was not looked at: the limit of time came first");
-  } else {
-    choice.sensitivity = sensitivity_of(space, candidates_of(found), found.too_large, choice);
+  choice.sensitivity = sensitivity_of(space, candidates_of(found), found.too_large, choice, is_late);
+  if (is_late()) {
+    choice.notes.emplace_back(
+        "what would change the choice was not looked at to the end: the limit of time came first");
   }
   return choice;
 }

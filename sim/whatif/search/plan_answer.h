@@ -1,6 +1,7 @@
 // What a search over plans found, as it is told. Private to the room.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -20,6 +21,7 @@ struct PlansFound {
   std::vector<Tried> front;     // fastest first
   std::span<const TooLarge> too_large;
   std::optional<Tried> megatron;  // the best of those whose schedule Megatron-LM has
+  bool megatron_proved = false;   // false: of those that were looked at
 };
 
 /// Whether plans are compared whose schedule Megatron-LM has, and such as it has not.
@@ -28,9 +30,10 @@ struct PlansFound {
 /// No plan was found in time.
 [[nodiscard]] Error out_of_time(const PlanOptions& options);
 
-/// `late`: no time is left to look for what would change the choice. `counted` has the numbers of plans.
+/// What would change the choice is looked for until it is late. `counted` has the numbers of plans.
 [[nodiscard]] Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<const Override> stated,
                                                      const PlanSpace& space, const PlansFound& found,
-                                                     const PlanOptions& options, bool late, answer::PlanChoice counted);
+                                                     const PlanOptions& options, const std::function<bool()>& is_late,
+                                                     answer::PlanChoice counted);
 
 }  // namespace ddlsim::whatif

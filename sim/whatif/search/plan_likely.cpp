@@ -29,18 +29,18 @@ std::optional<LikelyBest> likely_best(const PlanSpace& space, std::uint32_t fami
   const std::vector<Split> members = space.members(space.families()[family]);
   std::vector<std::pair<double, std::uint32_t>> order;
   for (std::uint32_t m = 0; m < members.size() && by.clock() < by.deadline; ++m) {
-    const DataSize memory = by.memories.of(members[m], shape);
+    const DataSize memory = by.shared.memories.of(members[m], shape);
     if (!by.key(members[m], Time::zero(), memory)) {
       continue;
     }
-    order.emplace_back(*by.key(members[m], by.bounds.by_kernels(members[m], shape), memory), m);
+    order.emplace_back(*by.key(members[m], by.shared.bounds.by_kernels(members[m], shape), memory), m);
   }
   std::sort(order.begin(), order.end());
   for (std::size_t i = 0; i < std::min(order.size(), kTried) && by.clock() < by.deadline; ++i) {
     const std::uint32_t m = order[i].second;
     const Scenario job = space.with(members[m]);
-    by.tools.keep_layers_of(job);
-    auto plan = by.tools.lowerer.lower(job);
+    by.shared.tools.keep_layers_of(job);
+    auto plan = by.shared.tools.lowerer.lower(job);
     if (!plan) {
       continue;
     }
@@ -50,7 +50,7 @@ std::optional<LikelyBest> likely_best(const PlanSpace& space, std::uint32_t fami
     }
     const DataSize memory = needed.tensors.total();
     const auto step =
-        step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)), by.tools, Time::infinity());
+        step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)), by.shared.tools, Time::infinity());
     if (step) {
       return LikelyBest{m, members[m], PlanCorrection::corrected(job, *step), memory};
     }

@@ -18,6 +18,15 @@
 
 namespace ddlsim::whatif {
 
+/// What is worked out once for many plans. To forget it costs time, and changes no answer.
+struct SharedWork {
+  PlanTools tools;
+  PlanBounds bounds;
+  PlanMemory memories;
+
+  explicit SharedWork(const PlanSpace& space) : tools(space.base()), bounds(space, tools), memories(space, tools) {}
+};
+
 /// Those with the least keys.
 class PromisingFamilies {
  public:
@@ -40,9 +49,7 @@ struct LikelyBest {
 };
 
 struct LikelyTools {
-  PlanTools& tools;
-  PlanBounds& bounds;
-  PlanMemory& memories;
+  SharedWork& shared;
   /// What is least, of a plan with these bounds; nothing where it fits no GPU.
   std::function<std::optional<double>(const Split&, Time, DataSize)> key;
   const Clock& clock;

@@ -83,12 +83,16 @@ std::pair<double, double> by_objective(answer::PlanObjective objective, Time ste
 /// The best of the plans that are looked at, on another cluster: by the same objective.
 template <typename Change>
 const Tried* add_sensitivity(const PlanSpace& space, std::span<const Tried> plans, const PlanChoice& choice,
-                             std::string name, Change change, std::vector<answer::PlanSensitivity>& to) {
+                             std::string name, Change change, const std::function<bool()>& is_late,
+                             std::vector<answer::PlanSensitivity>& to) {
   const std::optional<PriceRate>& price = space.base().cluster.node.price;
   const Tried* best = nullptr;
   std::pair<double, double> least;
   answer::PlanSensitivity found{.change = std::move(name), .plan = {}, .reason = {}, .cost = {}};
   for (const Tried& one : plans) {
+    if (is_late()) {
+      return nullptr;
+    }
     Scenario job = space.with(one.split);
     change(job);
     const auto step = step_on(job);
@@ -410,14 +414,15 @@ std::vector<std::string> why_best(const PlanChoice& choice) {
 }
 
 std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std::span<const Tried> plans,
-                                                    std::span<const TooLarge> too_large, const PlanChoice& choice) {
+                                                    std::span<const TooLarge> too_large, const PlanChoice& choice,
+                                                    const std::function<bool()>& is_late) {
   std::vector<answer::PlanSensitivity> list;
   const hardware::Node& node = space.base().cluster.node;
   if (plans.front().split.nodes > 1) {
     for (const auto& [factor, name] : {std::pair{0.5, "half"}, std::pair{2.0, "twice"}}) {
       const Tried* best = add_sensitivity(
           space, plans, choice, fmt::format("network {} as fast", name),
-          [factor = factor](Scenario& job) { hasten_network(job, factor); }, list);
+          [factor = factor](Scenario& job) { hasten_network(job, factor); }, is_late, list);
       if (best != nullptr && factor > 1 && best->split.nodes > 1) {
         list.back().reason = slots_reason(space, best->split, list.back().step_time);
       }
@@ -430,9 +435,9 @@ std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std:
           hardware::Link& nvlink = *job.cluster.node.nvlink;
           nvlink.bandwidth = nvlink.bandwidth * 0.5;
         },
-        list);
+        is_late, list);
   }
-  if (choice.objective == answer::PlanObjective::kTime) add_larger_memory(space, too_large, choice, list);
+  if (choice.objective == answer::PlanObjective::kTime && !is_late()) add_larger_memory(space, too_large, choice, list);
   return list;
 }
 

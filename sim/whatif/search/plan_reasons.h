@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -43,10 +44,11 @@ class FastestTooLarge {
 [[nodiscard]] std::vector<std::string> why_best(const answer::PlanChoice& choice);
 
 /// What the best would be, by the same objective, with another network, and with GPUs that hold what is too large now.
-/// `plans`: those it is sought among, the best first.
+/// `plans`: those it is sought among, the best first. What is not known when it is late is left out.
 [[nodiscard]] std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std::span<const Tried> plans,
                                                                   std::span<const TooLarge> too_large,
-                                                                  const answer::PlanChoice& choice);
+                                                                  const answer::PlanChoice& choice,
+                                                                  const std::function<bool()>& is_late);
 
 /// kInfeasible: what the plan that holds least lacks, and the fewest servers of this kind on which some plan fits.
 [[nodiscard]] Error fits_nowhere(const PlanSpace& space, const Clock& clock, Time deadline);

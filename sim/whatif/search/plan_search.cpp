@@ -15,33 +15,19 @@
 #include <tuple>
 #include <utility>
 
-#include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
-#include "ddlsim/step/schedule.h"
 #include "ddlsim/whatif/predict.h"
 #include "search/plan_answer.h"
-#include "search/plan_bound.h"
 #include "search/plan_correction.h"
 #include "search/plan_likely.h"
-#include "search/plan_memory.h"
 #include "search/plan_ranking.h"
 #include "search/plan_reasons.h"
 #include "search/plan_space.h"
-#include "search/plan_tools.h"
 
 namespace ddlsim::whatif {
 namespace {
 
 using answer::PlanObjective;
-
-/// What is worked out once for many plans. To forget it costs time, and changes no answer.
-struct SharedWork {
-  PlanTools tools;
-  PlanBounds bounds;
-  PlanMemory memories;
-
-  explicit SharedWork(const PlanSpace& space) : tools(space.base()), bounds(space, tools), memories(space, tools) {}
-};
 
 class PlanSearch {
  public:
@@ -55,7 +41,7 @@ class PlanSearch {
         ranking_(options.next),
         notes_megatron_(options.explain && compares_megatron_with_others(space)) {}
 
-  void best_first(const Clock& clock, Time deadline);
+  void search(const Clock& clock, Time deadline);
   void every_plan();
 
   [[nodiscard]] const PlanRanking& ranking() const { return ranking_; }
@@ -63,6 +49,7 @@ class PlanSearch {
   [[nodiscard]] const std::vector<TooLarge>& too_large() const { return too_large_.fastest(); }
   [[nodiscard]] bool any_is_legal() const { return predicted_ + not_fitting_ > 0; }
   [[nodiscard]] bool proved() const { return proved_; }
+  [[nodiscard]] bool megatron_proved() const { return megatron_proved_; }
   void fill(answer::PlanChoice& choice) const;
 
  private:
@@ -86,14 +73,15 @@ class PlanSearch {
     const Tried* last = ranking_.last();
     return last == nullptr || key <= last->value;
   }
-  [[nodiscard]] bool is_for_megatron(const Split& split) const {
-    return notes_megatron_ && megatron_has(split.schedule);
+  [[nodiscard]] bool may_be_megatrons(double key) const {
+    return !ranking_.megatron() || key <= ranking_.megatron()->value;
   }
   [[nodiscard]] bool wanted(const Split& split, double key, Time bound, DataSize memory) const;
   [[nodiscard]] Time front_end() const;
   [[nodiscard]] Time longest_wanted(const Split& split, DataSize memory) const;
   void open_all(const Clock& clock, Time deadline);
   void forget_when_much();
+  bool best_first(const Clock& clock, Time deadline);
   void look_closer(const Open& open);
   void look_at_members(const Open& open);
   void look_at_some(const Clock& clock, Time deadline);
@@ -102,7 +90,7 @@ class PlanSearch {
   void try_plan(const Open& open, const Split& split);
   void push(const Split& split, Time bound, DataSize memory, PlanId id, Known known) {
     open_.push({key_of(split, bound, memory), bound, memory, id, known});
-    waiting_ += plans_of(known, id);
+    waiting_ += for_megatron_ ? 0 : plans_of(known, id);
   }
   /// That an entry of the queue stands for.
   [[nodiscard]] std::int64_t plans_of(Known known, PlanId id) const {
@@ -122,6 +110,9 @@ class PlanSearch {
   PriceRate price_;
   std::priority_queue<Open, std::vector<Open>, std::greater<>> open_;
   PlanRanking ranking_;
+  std::vector<Open> left_;     // of those, that only Megatron-LM's schedules are worth a look for
+  bool for_megatron_ = false;  // which is when they are looked at
+  bool megatron_proved_ = false;
   bool notes_megatron_;  // what the best takes of those that Megatron-LM has
   PromisingFamilies promising_;
   std::set<PlanId> tried_soon_;                           // before their turn
@@ -155,7 +146,7 @@ Time PlanSearch::front_end() const {
 /// Whether a plan that takes at least `bound` and holds at least `memory` may be shown.
 bool PlanSearch::wanted(const Split& split, double key, Time bound, DataSize memory) const {
   if (may_be_shown(key)) return true;
-  if (is_for_megatron(split) && (!ranking_.megatron() || key <= ranking_.megatron()->value)) return true;
+  if (for_megatron_) return megatron_has(split.schedule) && may_be_megatrons(key);
   if (bound > front_end()) return false;
   const Money cost = cost_of(split, bound);
   const std::vector<Tried>& front = ranking_.front();
@@ -168,10 +159,8 @@ bool PlanSearch::wanted(const Split& split, double key, Time bound, DataSize mem
 Time PlanSearch::longest_wanted(const Split& split, DataSize memory) const {
   const Tried* last = ranking_.last();
   if (last == nullptr || options_.objective == PlanObjective::kMemory) return Time::infinity();
-  if (is_for_megatron(split)) {
-    if (!ranking_.megatron()) return Time::infinity();
-    if (ranking_.megatron()->value > last->value) last = &*ranking_.megatron();
-  }
+  if (for_megatron_ && !ranking_.megatron()) return Time::infinity();
+  if (for_megatron_ && ranking_.megatron()->value > last->value) last = &*ranking_.megatron();
   const auto as_dear_as = [&](Money cost) { return cost / (price_ * static_cast<double>(split.nodes)); };
   Time longest = front_end();
   for (const Tried& other : ranking_.front()) {
@@ -207,7 +196,9 @@ void PlanSearch::try_plan(const Open& open, const Split& split) {
   }
   const DataSize memory = needed.tensors.total();
   // Passed over, unless others make room.
-  const auto pass = [&](double key) { open_.push({key, open.bound, open.memory, open.id, Known::kPassed}); };
+  const auto pass = [&](double key) {
+    if (!for_megatron_) open_.push({key, open.bound, open.memory, open.id, Known::kPassed});
+  };
   if (const double key = key_of(split, open.bound, memory); !wanted(split, key, open.bound, memory)) return pass(key);
   // What own runs make of a step is known once its plan is priced.
   const Time longest = job.own_runs ? Time::infinity() : longest_wanted(split, memory);
@@ -265,21 +256,21 @@ void PlanSearch::look_at_members(const Open& open) {
     const Time bound = max(open.bound, shared_->bounds.by_kernels(split, family.shape) * correction_.least(split));
     if (is_wanted(bound, memory)) push(split, bound, memory, id, Known::kKernels);
   }
-  if (passed == std::numeric_limits<double>::infinity()) return;
+  if (passed == std::numeric_limits<double>::infinity() || for_megatron_) return;
   looked_at_.insert_or_assign(open.id.family, std::move(looked_at));
   open_.push({passed, open.bound, open.memory, open.id, Known::kMembersPassed});
 }
 
 void PlanSearch::look_closer(const Open& open) {
   const PlanFamily& family = space_.families()[open.id.family];
-  if (open.known == Known::kMembersPassed) {
-    if (may_be_shown(open.key)) look_at_members(open);
+  const bool members_passed = open.known == Known::kMembersPassed;
+  const bool of_family = open.known == Known::kSimple || open.known == Known::kMean || members_passed;
+  const Split split = of_family ? family.split : space_.split(open.id);
+  const bool passed = (open.known == Known::kPassed || members_passed) && !for_megatron_;
+  if (passed ? !may_be_shown(open.key) : !wanted(split, open.key, open.bound, open.memory)) {
+    if (notes_megatron_ && !for_megatron_ && megatron_has(split.schedule)) left_.push_back(open);
     return;
   }
-  const bool of_family = open.known == Known::kSimple || open.known == Known::kMean;
-  const Split split = of_family ? family.split : space_.split(open.id);
-  const bool passed = open.known == Known::kPassed;
-  if (passed ? !may_be_shown(open.key) : !wanted(split, open.key, open.bound, open.memory)) return;
   switch (open.known) {
     case Known::kSimple: {
       const Time bound =
@@ -291,7 +282,8 @@ void PlanSearch::look_closer(const Open& open) {
       }
       return;
     }
-    case Known::kMean: return look_at_members(open);
+    case Known::kMean:
+    case Known::kMembersPassed: return look_at_members(open);
     case Known::kKernels:
       return push(split, max(open.bound, shared_->bounds.with_exchange(split, family.shape) * correction_.least(split)),
                   open.memory, open.id, Known::kExchange);
@@ -395,8 +387,7 @@ void PlanSearch::try_best_of(std::uint32_t family, const Clock& clock, Time dead
   const auto key = [&](const Split& split, Time bound, DataSize memory) {
     return is_too_much(split, memory) ? std::nullopt : std::optional(key_of(split, bound, memory));
   };
-  const auto found =
-      likely_best(space_, family, {shared_->tools, shared_->bounds, shared_->memories, key, clock, deadline});
+  const auto found = likely_best(space_, family, {*shared_, key, clock, deadline});
   if (!found || !tried_soon_.insert({family, found->member}).second) return;
   ++predicted_;
   ranking_.keep(tried_of({family, found->member}, found->split, found->step, found->memory));
@@ -406,20 +397,32 @@ void PlanSearch::forget_when_much() {
   if (shared_->tools.kept_layers > options_.kept_layers) shared_ = std::make_unique<SharedWork>(space_);
 }
 
-void PlanSearch::best_first(const Clock& clock, Time deadline) {
-  proved_ = space_.is_whole();
+void PlanSearch::search(const Clock& clock, Time deadline) {
+  const Time begin = clock();
   open_all(clock, deadline);
+  proved_ = best_first(clock, deadline) && proved_ && space_.is_whole();
+  notes_megatron_ = notes_megatron_ && proved_ && !ranking_.best().empty();
+  if (!notes_megatron_ || megatron_has(ranking_.best().front().split.schedule)) return;
+  for_megatron_ = true;
+  for (const Open& one : left_) {
+    if (may_be_megatrons(one.key)) open_.push(one);
+  }
+  const Time now = clock();
+  megatron_proved_ = best_first(clock, min(deadline, now + (now - begin) / 2.0 + seconds(1)));
+}
+
+/// Whether it came to the end.
+bool PlanSearch::best_first(const Clock& clock, Time deadline) {
   while (!open_.empty()) {
     const Open next = open_.top();
     open_.pop();
-    waiting_ -= plans_of(next.known, next.id);
+    waiting_ -= for_megatron_ ? 0 : plans_of(next.known, next.id);
     forget_when_much();
     if (ranking_.best().empty() && next.known == Known::kMean) try_best_of(next.id.family, clock, deadline);
     look_closer(next);
-    if (clock() < deadline) continue;
-    proved_ = proved_ && open_.empty();
-    break;
+    if (clock() >= deadline) return open_.empty();
   }
+  return true;
 }
 
 void PlanSearch::every_plan() {
@@ -441,8 +444,7 @@ void PlanSearch::every_plan() {
 }
 
 void PlanSearch::fill(answer::PlanChoice& choice) const {
-  const auto soon = static_cast<std::int64_t>(tried_soon_.size());
-  choice.searched = opened_ - illegal_ - std::max<std::int64_t>(waiting_ - soon, 0);
+  choice.searched = opened_ - illegal_ - std::max<std::int64_t>(waiting_ - std::ssize(tried_soon_), 0);
   choice.pruned = choice.searched - predicted_;
   choice.too_large = not_fitting_;
   choice.proved = proved_;
@@ -459,13 +461,14 @@ Expected<answer::PlanChoice> answered(const io::Catalog& catalog, std::span<cons
   answer::PlanChoice choice;
   search.fill(choice);
   choice.seconds = clock() - start;
-  const bool late = choice.seconds >= options.limit;
-  return answer_of(catalog, stated, space,
-                   {.best = search.ranking().best(),
-                    .front = search.front(),
-                    .too_large = search.too_large(),
-                    .megatron = search.ranking().megatron()},
-                   options, late, std::move(choice));
+  return answer_of(
+      catalog, stated, space,
+      {.best = search.ranking().best(),
+       .front = search.front(),
+       .too_large = search.too_large(),
+       .megatron = search.ranking().megatron(),
+       .megatron_proved = search.megatron_proved()},
+      options, [&] { return clock() - start >= options.limit; }, std::move(choice));
 }
 
 }  // namespace
@@ -483,7 +486,7 @@ Expected<answer::PlanChoice> search_plans(const io::Catalog& catalog, std::span<
                 {"state it: --price \"NODE=12 $/h\""});
   }
   PlanSearch search(*space, options);
-  search.best_first(clock, start + options.limit);
+  search.search(clock, start + options.limit * (options.explain ? 0.9 : 1));  // the rest: what would change the choice
   return answered(catalog, stated, *space, search, options, clock, start);
 }
 
