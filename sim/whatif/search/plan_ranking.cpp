@@ -7,8 +7,8 @@ namespace {
 
 /// No slower, no larger, no dearer, but for what rounding leaves.
 bool is_covered(const Tried& one, const Tried& by) {
-  constexpr double kRounding = 1 + 1e-9;
-  return by.step <= one.step * kRounding && by.memory <= one.memory * kRounding && by.cost <= one.cost * kRounding;
+  constexpr double kEqual = 1 + 1e-9;
+  return by.step <= one.step * kEqual && by.memory <= one.memory * kEqual && by.cost <= one.cost * kEqual;
 }
 
 }  // namespace

@@ -290,7 +290,6 @@ void PlanSearch::look_closer(const Open& open) {
     case Known::kExchange:
       return push(split, max(open.bound, shared_->bounds.by_ranks(split, family.shape) * correction_.least(split)),
                   open.memory, open.id, Known::kRanks);
-    case Known::kMembersPassed: return;  // seen above
     case Known::kRanks:
     case Known::kPassed: return try_plan(open, split);
   }
