@@ -64,6 +64,22 @@ void keep_transport(const Scenario& baseline, const Change& change, Scenario& al
   after.transport.set(cost::assumed_transport(before));
 }
 
+/// Samples per second if what nobody says of the network is the other of what it may be (predict/interval.h); nothing
+/// where somebody says it or it does not matter.
+std::optional<double> rate_otherwise_driven(const Scenario& scenario, const answer::Prediction& as_assumed,
+                                            Predictor& predictor) {
+  const hardware::Node& node = scenario.cluster.node;
+  if (scenario.cluster.nodes == 1 || hardware::says_transport(node.network)) return std::nullopt;
+  using hardware::NetworkTransport;
+  Scenario other = scenario;
+  const bool by_tcp = cost::assumed_transport(node) == NetworkTransport::kTcp;
+  other.cluster.node.network.transport = std::optional(by_tcp ? NetworkTransport::kRoce : NetworkTransport::kTcp);
+  const auto step = predictor.step_time(scenario);
+  const auto otherwise = predictor.step_time(other);
+  if (!step || !otherwise) return std::nullopt;
+  return as_assumed.throughput_samples_per_second * (*step / *otherwise);
+}
+
 /// `said`: whether it is an alternative at all, be it possible or not.
 Expected<answer::Alternative> alternative(const Base& base, const Change& change, bool* said = nullptr) {
   const answer::Prediction& baseline = base.prediction;
@@ -92,6 +108,13 @@ Expected<answer::Alternative> alternative(const Base& base, const Change& change
                result.speedup);
   result.speedup_interval_90 = known.interval_90;
   result.probability_faster = known.faster;
+  // Both sides' networks are driven alike, whatever drives them.
+  const auto before = rate_otherwise_driven(base.scenario, baseline, base.predictor);
+  const auto after = rate_otherwise_driven(*scenario, *prediction, base.predictor);
+  if (before && after) {
+    result.speedup_interval_90.first = std::min(result.speedup_interval_90.first, *after / *before);
+    result.speedup_interval_90.second = std::max(result.speedup_interval_90.second, *after / *before);
+  }
   result.prediction = std::move(*prediction);
   return result;
 }

@@ -56,6 +56,42 @@ TEST_CASE("compare: what is not understood is an error beside others too", "[uni
   }
 }
 
+TEST_CASE("compare: what drives the network stays under another GPU, and is tried itself", "[unit][whatif]") {
+  const std::vector<Override> old{{"model", "bert_large", {}},
+                                  {"node", "p3.16xlarge", {}},
+                                  {"nodes", "4", {}},
+                                  {"precision", "fp16", {}},
+                                  {"network", "100 Gb/s", {}}};
+  const Change newer = set("gpu", "h100-sxm5-80gb");
+  const Change stated{{}, {{"gpu", "h100-sxm5-80gb", {}}, {"network.transport", "tcp", {}}}};
+  const auto compared = whatif::compare(catalog(), old, std::vector<Change>{newer, stated}).value();
+  // GPU time is a tenth of this step: no GPU makes it twice as fast.
+  CHECK(compared.alternatives[0].speedup == Approx(compared.alternatives[1].speedup));
+  CHECK(compared.alternatives[0].speedup < 1.2);
+  const auto helping = whatif::what_would_help(catalog(), old).value();
+  CHECK(std::any_of(helping.alternatives.begin(), helping.alternatives.end(),
+                    [](const auto& one) { return one.name == "network.transport = roce"; }));
+}
+
+TEST_CASE("compare: a speedup's interval holds what the other transport would give both sides", "[unit][whatif]") {
+  const auto gain = [](const std::string& transport) {
+    std::vector<Override> settings{{"model", "resnet50", {}},
+                                   {"node", "dgx1-v100", {}},
+                                   {"nodes", "4", {}},
+                                   {"network", "25 Gb/s", {}},
+                                   {"strategy", "ps", {}}};
+    Change faster = set("network", "100 Gb/s");
+    if (!transport.empty()) {
+      settings.push_back({"network.transport", transport, {}});
+      faster.overrides.push_back({"network.transport", transport, {}});
+    }
+    return whatif::compare(catalog(), settings, std::vector<Change>{faster}).value().alternatives.front();
+  };
+  const auto unsaid = gain("");
+  CHECK(unsaid.speedup == Approx(gain("tcp").speedup));
+  CHECK(unsaid.speedup_interval_90.second >= gain("roce").speedup * (1 - 1e-9));
+}
+
 TEST_CASE("compare: what would help says that plan compares splits", "[unit][whatif]") {
   const auto compared = whatif::what_would_help(catalog(), job()).value();
   CHECK(std::any_of(compared.skipped.begin(), compared.skipped.end(),
