@@ -239,7 +239,7 @@ void PlanSearch::look_at_members(const Open& open) {
       continue;
     }
     if (!is_wanted(open.bound, least)) continue;
-    const DataSize memory = shared_->memories.of(split, family.shape);
+    const DataSize memory = shared_->memories.of(split, family.shape, capacity_);
     if (is_too_much(split, memory)) {
       keep_too_large(id, open.bound, memory, false);
       continue;
