@@ -7,13 +7,12 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
-#include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
-#include "ddlsim/step/schedule.h"
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
@@ -62,22 +61,24 @@ std::string against(const Prediction& best, const Prediction& other) {
   return text;
 }
 
-Expected<Time> step_on(const Scenario& job) {
-  auto plan = plan::lower(job);
-  if (!plan) return tl::unexpected<Error>(plan.error());
-  return step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)));
+/// As its runs correct it.
+Expected<Time> step_of(const Scenario& job, plan::StepPlan plan, PlanTools& tools) {
+  return step_of(job, std::make_shared<const plan::StepPlan>(std::move(plan)), tools, Time::infinity())
+      .map([&](Time step) { return PlanCorrection::corrected(job, step); });
 }
 
 /// The best of the plans that are shown, on another cluster.
 template <typename Change>
-void add_sensitivity(const PlanSpace& space, std::span<const Split> shown, std::string name, Change change,
-                     std::vector<answer::PlanSensitivity>& to) {
+void add_sensitivity(const PlanSpace& space, PlanTools& tools, std::span<const Split> shown, std::string name,
+                     Change change, std::vector<answer::PlanSensitivity>& to) {
   std::size_t best = shown.size();
   Time least = Time::infinity();
   for (std::size_t i = 0; i < shown.size(); ++i) {
     Scenario job = space.with(shown[i]);
     change(job);
-    const auto step = step_on(job);
+    auto plan = tools.lowerer.lower(job);
+    if (!plan) continue;
+    const auto step = step_of(job, std::move(*plan), tools);
     if (!step || *step >= least) continue;
     least = *step;
     best = i;
@@ -88,8 +89,8 @@ void add_sensitivity(const PlanSpace& space, std::span<const Split> shown, std::
 }
 
 /// With GPUs that hold more: the fastest of the plans that may then win.
-void add_larger_memory(const PlanSpace& space, std::span<const TooLarge> too_large, const PlanChoice& choice,
-                       std::vector<answer::PlanSensitivity>& to) {
+void add_larger_memory(const PlanSpace& space, PlanTools& tools, std::span<const TooLarge> too_large,
+                       const PlanChoice& choice, std::vector<answer::PlanSensitivity>& to) {
   constexpr std::size_t kTried = 8;
   constexpr double kMostTimes = 3;  // as much as a GPU has: no larger GPU of the next generation
   const DataSize capacity = space.base().cluster.node.gpu.memory_size;
@@ -101,12 +102,12 @@ void add_larger_memory(const PlanSpace& space, std::span<const TooLarge> too_lar
     if (one.memory > capacity * kMostTimes) continue;
     const Split split = space.split(one.id);
     const Scenario job = space.with(split);
-    auto plan = plan::lower(job);
+    auto plan = tools.lowerer.lower(job);
     if (!plan) continue;
     const plan::Needed needed = plan::needed_by(job, *plan);
     const DataSize needs = needed.all();
     if (needs > capacity * kMostTimes || !needed.host_fits()) continue;
-    const auto step = step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)));
+    const auto step = step_of(job, std::move(*plan), tools);
     ++tried;
     if (!step || *step >= least) continue;
     least = *step;
@@ -301,16 +302,6 @@ std::string SmallestCluster::words() {
 
 }  // namespace
 
-Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan) {
-  const auto layers = cost::price_layers(job, *plan, {kInterval90Low, kInterval90High});
-  if (!layers) return tl::unexpected<Error>(layers.error());
-  const auto step = cost::price(job, std::move(plan), *layers);
-  if (!step) return tl::unexpected<Error>(step.error());
-  const auto line = step::schedule(*step, answer::Detail::kTime);
-  if (!line) return tl::unexpected<Error>(line.error());
-  return PlanCorrection::corrected(job, line->step);
-}
-
 std::string title_of(const PlanSpace& space) {
   const Scenario& base = space.base();
   const hardware::Cluster& cluster = base.cluster;
@@ -331,14 +322,15 @@ std::vector<std::string> why_best(const PlanChoice& choice) {
   return why;
 }
 
-std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std::span<const Split> shown,
-                                                    std::span<const TooLarge> too_large, const PlanChoice& choice) {
+std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, PlanTools& tools,
+                                                    std::span<const Split> shown, std::span<const TooLarge> too_large,
+                                                    const PlanChoice& choice) {
   std::vector<answer::PlanSensitivity> list;
   const hardware::Node& node = space.base().cluster.node;
   if (shown.front().nodes > 1) {
     for (const auto& [factor, name] : {std::pair{0.5, "half"}, std::pair{2.0, "twice"}}) {
       add_sensitivity(
-          space, shown, fmt::format("network {} as fast", name),
+          space, tools, shown, fmt::format("network {} as fast", name),
           [&](Scenario& job) {
             hardware::Link& network = job.cluster.node.network;
             network.bandwidth = network.bandwidth * factor;
@@ -348,14 +340,14 @@ std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std:
   }
   if (node.nvlink) {
     add_sensitivity(
-        space, shown, "NVLink half as fast",
+        space, tools, shown, "NVLink half as fast",
         [](Scenario& job) {
           hardware::Link& nvlink = *job.cluster.node.nvlink;
           nvlink.bandwidth = nvlink.bandwidth * 0.5;
         },
         list);
   }
-  if (choice.objective == answer::PlanObjective::kTime) add_larger_memory(space, too_large, choice, list);
+  if (choice.objective == answer::PlanObjective::kTime) add_larger_memory(space, tools, too_large, choice, list);
   return list;
 }
 

@@ -2,15 +2,15 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "ddlsim/answer/plan_choice.h"
-#include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
+#include "ddlsim/support/units.h"
 #include "search/plan_space.h"
+#include "search/plan_tools.h"
 
 namespace ddlsim::whatif {
 
@@ -22,17 +22,15 @@ struct TooLarge {
   bool exact = false;
 };
 
-/// The step of a lowered job, as its runs correct it.
-[[nodiscard]] Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan);
-
 /// "Llama 3.1 70B, 1,024 sequences a step, bf16, on 8 x NVIDIA DGX H100 (64 GPUs ...)"
 [[nodiscard]] std::string title_of(const PlanSpace& space);
 
 /// What the best gains and loses against each of the next.
 [[nodiscard]] std::vector<std::string> why_best(const answer::PlanChoice& choice);
 
-/// What the best would be with another network, and with GPUs that hold what is too large now.
-[[nodiscard]] std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std::span<const Split> shown,
+/// What the best would be with another network, and with GPUs that hold what is too large now. `tools`: the search's.
+[[nodiscard]] std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, PlanTools& tools,
+                                                                  std::span<const Split> shown,
                                                                   std::span<const TooLarge> too_large,
                                                                   const answer::PlanChoice& choice);
 

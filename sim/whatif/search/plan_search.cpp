@@ -69,6 +69,7 @@ class PlanSearch {
   [[nodiscard]] const std::vector<Tried>& best() const { return best_; }
   [[nodiscard]] std::vector<Tried> front() const;
   [[nodiscard]] const std::vector<TooLarge>& too_large() const { return too_large_; }
+  [[nodiscard]] PlanTools& tools() const { return shared_->tools; }
   [[nodiscard]] bool any_is_legal() const { return predicted_ + not_fitting_ > 0; }
   [[nodiscard]] bool proved() const { return proved_; }
   void fill(answer::PlanChoice& choice) const;
@@ -439,7 +440,7 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
   choice.title = title_of(space);
   if (!options.explain) return choice;
   choice.why = why_best(choice);
-  choice.sensitivity = sensitivity_of(space, shown, search.too_large(), choice);
+  choice.sensitivity = sensitivity_of(space, search.tools(), shown, search.too_large(), choice);
   return choice;
 }
 
