@@ -16,6 +16,8 @@ bool is_sixteen(const Job& job) { return job.parallel.states && *job.parallel.st
 struct Unit {
   std::size_t first = 0;
   std::size_t last = 0;  // inclusive
+  double trained = 0;    // elements of those that a row is about: experts or all others
+  double elements = 0;   // and frozen ones
 };
 
 class Sharding {
@@ -99,14 +101,16 @@ class Sharding {
     }
   }
 
-  [[nodiscard]] double elements_of(const Unit& unit, bool frozen) const {
-    double all = 0;
-    for (std::size_t i = unit.first; i <= unit.last; ++i) {
+  [[nodiscard]] Unit unit_of(std::size_t first, std::size_t last) const {
+    Unit unit{first, last};
+    for (std::size_t i = first; i <= last; ++i) {
       if (!mine(i)) continue;
-      for (const std::int64_t tensor : chunk_[i].parameters) all += static_cast<double>(tensor);
-      if (frozen) all += static_cast<double>(chunk_[i].frozen_elements);
+      double trained = 0;
+      for (const std::int64_t tensor : chunk_[i].parameters) trained += static_cast<double>(tensor);
+      unit.trained += trained;
+      unit.elements += trained + static_cast<double>(chunk_[i].frozen_elements);
     }
-    return all;
+    return unit;
   }
 
   [[nodiscard]] bool runs_backward(const Unit& unit) const {
@@ -121,7 +125,7 @@ class Sharding {
     for (std::size_t i = unit.first; i <= unit.last && job_.parallel.frozen_bits > 0; ++i) {
       if (mine(i)) quantised += static_cast<double>(workload::quantised_elements(chunk_[i]));
     }
-    return gathered_weight(job_, true) * (elements_of(unit, true) - quantised) +
+    return gathered_weight(job_, true) * (unit.elements - quantised) +
            workload::quantised_weight(job_.parallel.frozen_bits) * quantised;
   }
 
@@ -132,8 +136,8 @@ class Sharding {
       const std::size_t first = std::max(block.first, chunk_.first);
       const std::size_t last = std::min(block.first + block.count, end);
       if (first >= last) continue;
-      const Unit unit{first - chunk_.first, last - 1 - chunk_.first};
-      if (elements_of(unit, true) > 0) units.push_back(unit);
+      const Unit unit = unit_of(first - chunk_.first, last - 1 - chunk_.first);
+      if (unit.elements > 0) units.push_back(unit);
     }
     return units;
   }
@@ -161,8 +165,8 @@ class Sharding {
     }
     const DataSize gradient = gradient_size(strategy_.gradients);
     for (std::size_t n = all.size(); n-- > 0;) {
-      const double trained = elements_of(all[n], false);
-      if (trained > 0) scatter(gradient * (trained / ranks_), 1, {Moment::kBackward, all[n].first}, true);
+      const Unit& unit = all[n];
+      if (unit.trained > 0) scatter(gradient * (unit.trained / ranks_), 1, {Moment::kBackward, unit.first}, true);
     }
   }
 

@@ -13,6 +13,7 @@
 #include "search/plan_ranking.h"
 #include "search/plan_reasons.h"
 #include "search/plan_space.h"
+#include "search/plan_tools.h"
 
 namespace ddlsim::whatif {
 
@@ -22,6 +23,7 @@ struct PlansFound {
   std::span<const TooLarge> too_large;
   std::optional<Tried> megatron;  // the best of those whose schedule Megatron-LM has
   bool megatron_proved = false;   // false: of those that were looked at
+  PlanTools& tools;               // the search's
 };
 
 /// Whether plans are compared whose schedule Megatron-LM has, and such as it has not.

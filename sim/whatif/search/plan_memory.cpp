@@ -113,17 +113,17 @@ DataSize PlanMemory::least(const Split& split, std::size_t index, std::int64_t p
   return max(mean + edges, DataSize::zero()) * kMemoryRounding;
 }
 
-PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch, const Held& sums) const {
+PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch, const Held& sums) {
   PartHeld part{.layers = layers, .saved = std::max(between(sums.saved, layers), 1.0)};
   part.kept = between(sums.kept, layers) * batch;
-  std::vector<plan::GatheredUnit> units;
+  units_.clear();
   for (auto start = std::upper_bound(block_starts_.begin(), block_starts_.end(), layers.first);
        start != block_starts_.end(); ++start) {
     const LayerRange block{std::max(*(start - 1), layers.first), std::min(*start, layers.end)};
-    units.push_back({between(sums.gathered, block), between(sums.gathered_gradients, block)});
+    units_.push_back({between(sums.gathered, block), between(sums.gathered_gradients, block)});
     if (*start >= layers.end) break;
   }
-  part.gathered = plan::most_gathered(units, space_.base().parallel.prefetch);
+  part.gathered = plan::most_gathered(units_, space_.base().parallel.prefetch);
   const ShortModel* shorter = tools_.shorter ? &*tools_.shorter : nullptr;
   DataSize most;
   for (std::size_t i = layers.end; i-- > layers.first;) {
@@ -148,12 +148,9 @@ PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch,
   return part;
 }
 
-const PlanMemory::PartHeld& PlanMemory::part_at(std::size_t position, const std::vector<LayerRange>& places,
-                                                const Split& split, std::size_t index, const Held& sums) {
-  if (index != parts_index_) parts_.clear();
-  parts_index_ = index;
-  const auto [found, added] = parts_.try_emplace({&places, position});
-  if (added) found->second = part_of(places[position], static_cast<double>(split.batch), sums);
+const PlanMemory::PartHeld& PlanMemory::part_at(std::size_t position, const Held& sums) {
+  const auto [found, added] = parts_.try_emplace({asked_->places, position});
+  if (added) found->second = part_of((*asked_->places)[position], asked_->batch, sums);
   return found->second;
 }
 
@@ -171,51 +168,64 @@ std::size_t PlanMemory::likely_fullest(const std::vector<LayerRange>& places, co
   return fullest;
 }
 
-const std::vector<PlanMemory::RankHeld>& PlanMemory::ranks_of(const Split& split, std::size_t index, const Held& sums) {
-  const StagesKey stages{split.pipeline, split.schedule, split.virtual_stages, split.cut};
-  const RanksKey key{index, stages, split.passes};
-  if (ranks_key_ == key) return ranks_;
-  ranks_key_ = key;
-  ranks_.clear();
+/// The first rank, the last, and before them the one that is likely the fullest.
+void PlanMemory::ask(const Split& split, std::size_t index, const Held& sums) {
+  const RanksKey key{index, {split.pipeline, split.schedule, split.virtual_stages, split.cut}, split.passes};
+  if (asked_ && asked_->key == key) return;
+  if (!asked_ || std::get<0>(asked_->key) != index) parts_.clear();
   // Enough for any order to keep as many as it ever does.
   Split shortened = split;
   if (split.schedule != PipelineSchedule::kGpipe) shortened.passes = std::min(split.passes, 4 * split.pipeline);
-  const plan::Pipeline pipeline = pipeline_of(shortened);
   const std::vector<LayerRange>& places = tools_.places.of(split, space_, tools_.lowerer);
-  if (places.size() != plan::positions_of(pipeline)) return ranks_;
+  asked_ = {.key = key,
+            .pipeline = pipeline_of(shortened),
+            .batch = static_cast<double>(split.batch),
+            .places = &places,
+            .ranks = {},
+            .held = {}};
+  if (places.size() != plan::positions_of(asked_->pipeline)) return;
+  const std::size_t fullest = likely_fullest(places, split, sums);
+  const auto last = static_cast<std::size_t>(split.pipeline - 1);
+  asked_->ranks = {fullest};
+  if (fullest != 0) asked_->ranks.push_back(0);
+  if (fullest != last && last != 0) asked_->ranks.push_back(last);
+}
+
+PlanMemory::RankHeld PlanMemory::rank_of(std::size_t rank, const Held& sums) {
+  const plan::Pipeline& pipeline = asked_->pipeline;
   const auto of_rank = static_cast<std::size_t>(plan::parts_of(pipeline));
   std::vector<const PartHeld*> parts(of_rank);
   std::vector<double> saved(of_rank);
-  for (const std::size_t s :
-       {std::size_t{0}, likely_fullest(places, split, sums), static_cast<std::size_t>(split.pipeline - 1)}) {
-    for (std::size_t r = 0; r < of_rank; ++r) {
-      parts[r] = &part_at(plan::position_of(pipeline, {s, r}), places, split, index, sums);
-      saved[r] = parts[r]->saved / parts[0]->saved;
-    }
-    Flying& micro_batches = flying_[{stages, shortened.passes, s}][saved];
-    if (micro_batches.empty()) micro_batches = plan::in_flight(pipeline, s, saved);
-    RankHeld rank;
-    DataSize working;
-    for (std::size_t r = 0; r < of_rank; ++r) {
-      const PartHeld& part = *parts[r];
-      rank.weights += between(sums.weights, part.layers);
-      rank.gradients += between(sums.gradients, part.layers);
-      rank.states += between(sums.states, part.layers);
-      rank.others += part.kept * static_cast<double>(micro_batches[r] - 1) + part.activations + part.loss + part.edges;
-      rank.gathered = max(rank.gathered, part.gathered);
-      working = max(working, part.working);
-    }
-    rank.others += working;
-    ranks_.push_back(rank);
+  for (std::size_t r = 0; r < of_rank; ++r) {
+    parts[r] = &part_at(plan::position_of(pipeline, {rank, r}), sums);
+    saved[r] = parts[r]->saved / parts[0]->saved;
   }
-  return ranks_;
+  Flying& micro_batches = flying_[{std::get<1>(asked_->key), pipeline.micro_batches, rank}][saved];
+  if (micro_batches.empty()) micro_batches = plan::in_flight(pipeline, rank, saved);
+  RankHeld held;
+  DataSize working;
+  for (std::size_t r = 0; r < of_rank; ++r) {
+    const PartHeld& part = *parts[r];
+    held.weights += between(sums.weights, part.layers);
+    held.gradients += between(sums.gradients, part.layers);
+    held.states += between(sums.states, part.layers);
+    held.others += part.kept * static_cast<double>(micro_batches[r] - 1) + part.activations + part.loss + part.edges;
+    held.gathered = max(held.gathered, part.gathered);
+    working = max(working, part.working);
+  }
+  held.others += working;
+  return held;
 }
 
-DataSize PlanMemory::of(const Split& split, std::size_t index) {
+DataSize PlanMemory::of(const Split& split, std::size_t index, DataSize enough) {
   DataSize fullest = least(split, index, plan::parts_of(pipeline_of(split)));
   if (fullest == DataSize::infinity() || !is_split(split, space_.base().parallel)) return fullest;
+  const Held& sums = *held(index);
+  ask(split, index, sums);
   const double gathers = split.zero >= 3 ? 1.0 : 0.0;
-  for (const RankHeld& rank : ranks_of(split, index, *held(index))) {
+  for (std::size_t n = 0; n < asked_->ranks.size() && fullest <= enough; ++n) {
+    if (n == asked_->held.size()) asked_->held.push_back(rank_of(asked_->ranks[n], sums));
+    const RankHeld& rank = asked_->held[n];
     const DataSize all = rank.weights * share_of(split, 3) + rank.gradients * gradients_share_of(split, space_) +
                          rank.states * share_of(split, 1) + rank.others + rank.gathered * gathers;
     fullest = max(fullest, all * kMemoryRounding);

@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "ddlsim/plan/lowerer.h"
+#include "ddlsim/plan/memory.h"
+#include "ddlsim/plan/order.h"
 #include "ddlsim/support/units.h"
 #include "search/plan_space.h"
 #include "search/plan_tools.h"
@@ -28,8 +30,8 @@ class PlanMemory {
   PlanMemory(const PlanSpace& space, PlanTools& tools);
 
   // `index` is that of the shape. Infinite where the lowering refuses it.
-  /// Of the plan's fullest GPU.
-  [[nodiscard]] DataSize of(const Split& split, std::size_t index);
+  /// Of the plan's fullest GPU; where that is above `enough`, any size above it.
+  [[nodiscard]] DataSize of(const Split& split, std::size_t index, DataSize enough = DataSize::infinity());
   /// Of all plans with that shape, so many stages, and so many parts per rank at most.
   [[nodiscard]] DataSize least(const Split& split, std::size_t index, std::int64_t parts);
 
@@ -65,14 +67,13 @@ class PlanMemory {
 
   const std::optional<Held>& held(std::size_t index);
   [[nodiscard]] std::optional<Held> make_held(const ShapeKey& key);
-  /// At a position of a pipeline.
-  const PartHeld& part_at(std::size_t position, const std::vector<LayerRange>& places, const Split& split,
-                          std::size_t index, const Held& sums);
-  [[nodiscard]] PartHeld part_of(const LayerRange& layers, double batch, const Held& sums) const;
+  [[nodiscard]] PartHeld part_of(const LayerRange& layers, double batch, const Held& sums);
   static std::size_t likely_fullest(const std::vector<LayerRange>& places, const Split& split, const Held& sums);
-  /// The first, the last, and the one that keeps the most by a rule of thumb. Empty where the lowering refuses the
-  /// plan.
-  const std::vector<RankHeld>& ranks_of(const Split& split, std::size_t index, const Held& sums);
+  /// Makes `asked_` that of a plan.
+  void ask(const Split& split, std::size_t index, const Held& sums);
+  /// Of the parts of a rank of it.
+  [[nodiscard]] RankHeld rank_of(std::size_t rank, const Held& sums);
+  const PartHeld& part_at(std::size_t position, const Held& sums);
 
   const PlanSpace& space_;
   PlanTools& tools_;
@@ -80,12 +81,19 @@ class PlanMemory {
   std::vector<const std::optional<Held>*> held_of_;  // by shape; null: not asked for yet
   std::vector<std::size_t> block_starts_;            // layers, and their number
   // What was asked for last: plans of a shape, and those of them that differ in `zero` alone, follow each other.
-  std::size_t parts_index_ = 0;
-  std::map<std::pair<const std::vector<LayerRange>*, std::size_t>, PartHeld> parts_;  // by position
-  using RanksKey = std::tuple<std::size_t, StagesKey, std::int64_t>;                  // by passes
-  std::optional<RanksKey> ranks_key_;
-  std::vector<RankHeld> ranks_;
+  using RanksKey = std::tuple<std::size_t, StagesKey, std::int64_t>;  // by passes
+  struct Asked {
+    RanksKey key;
+    plan::Pipeline pipeline;
+    double batch = 1;
+    const std::vector<LayerRange>* places = nullptr;
+    std::vector<std::size_t> ranks;  // none where the lowering refuses the plan
+    std::vector<RankHeld> held;      // of the first of them
+  };
+  std::optional<Asked> asked_;
+  std::map<std::pair<const std::vector<LayerRange>*, std::size_t>, PartHeld> parts_;  // of the shape, by position
   std::map<std::tuple<StagesKey, std::int64_t, std::size_t>, FlyingBySaved> flying_;  // by passes and rank
+  std::vector<plan::GatheredUnit> units_;                                             // of the part that is looked at
 };
 
 }  // namespace ddlsim::whatif

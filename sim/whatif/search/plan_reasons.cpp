@@ -7,13 +7,12 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
-#include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
-#include "ddlsim/step/schedule.h"
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
@@ -62,10 +61,16 @@ std::string against(const Prediction& best, const Prediction& other) {
   return text;
 }
 
-Expected<Time> step_on(const Scenario& job) {
-  auto plan = plan::lower(job);
+/// As its runs correct it.
+Expected<Time> step_of(const Scenario& job, plan::StepPlan plan, PlanTools& tools) {
+  return step_of(job, std::make_shared<const plan::StepPlan>(std::move(plan)), tools, Time::infinity())
+      .map([&](Time step) { return PlanCorrection::corrected(job, step); });
+}
+
+Expected<Time> step_on(const Scenario& job, PlanTools& tools) {
+  auto plan = tools.lowerer.lower(job);
   if (!plan) return tl::unexpected<Error>(plan.error());
-  return step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)));
+  return step_of(job, std::move(*plan), tools);
 }
 
 /// What the objective counts, and what decides among equals.
@@ -82,9 +87,9 @@ std::pair<double, double> by_objective(answer::PlanObjective objective, Time ste
 
 /// The best of the plans that are looked at, on another cluster: by the same objective.
 template <typename Change>
-const Tried* add_sensitivity(const PlanSpace& space, std::span<const Tried> plans, const PlanChoice& choice,
-                             std::string name, Change change, const std::function<bool()>& is_late,
-                             std::vector<answer::PlanSensitivity>& to) {
+const Tried* add_sensitivity(const PlanSpace& space, PlanTools& tools, std::span<const Tried> plans,
+                             const PlanChoice& choice, std::string name, Change change,
+                             const std::function<bool()>& is_late, std::vector<answer::PlanSensitivity>& to) {
   const std::optional<PriceRate>& price = space.base().cluster.node.price;
   const Tried* best = nullptr;
   std::pair<double, double> least;
@@ -95,7 +100,7 @@ const Tried* add_sensitivity(const PlanSpace& space, std::span<const Tried> plan
     }
     Scenario job = space.with(one.split);
     change(job);
-    const auto step = step_on(job);
+    const auto step = step_on(job, tools);
     if (!step) {
       continue;
     }
@@ -132,13 +137,13 @@ void hasten_slots(Scenario& job, double factor) {
 
 /// Why a network of twice the rate is of less use than it might be: the slots that its cards are in. Empty where slots
 /// of twice the rate make of it no more than each does alone.
-std::string slots_reason(const PlanSpace& space, const Split& split, Time with_network) {
+std::string slots_reason(const PlanSpace& space, PlanTools& tools, const Split& split, Time with_network) {
   constexpr double kMore = 0.99;
   const auto step_with = [&](double network) {
     Scenario job = space.with(split);
     hasten_network(job, network);
     hasten_slots(job, 2);
-    return step_on(job);
+    return step_on(job, tools);
   };
   const auto both = step_with(2);
   if (!both || *both > with_network * kMore) {
@@ -153,8 +158,8 @@ std::string slots_reason(const PlanSpace& space, const Split& split, Time with_n
 }
 
 /// With GPUs that hold more: the fastest of the plans that may then win.
-void add_larger_memory(const PlanSpace& space, std::span<const TooLarge> too_large, const PlanChoice& choice,
-                       std::vector<answer::PlanSensitivity>& to) {
+void add_larger_memory(const PlanSpace& space, PlanTools& tools, std::span<const TooLarge> too_large,
+                       const PlanChoice& choice, std::vector<answer::PlanSensitivity>& to) {
   constexpr std::size_t kTried = 8;
   constexpr double kMostTimes = 3;  // as much as a GPU has: no larger GPU of the next generation
   const DataSize capacity = space.base().cluster.node.gpu.memory_size;
@@ -166,12 +171,12 @@ void add_larger_memory(const PlanSpace& space, std::span<const TooLarge> too_lar
     if (one.memory > capacity * kMostTimes) continue;
     const Split split = space.split(one.id);
     const Scenario job = space.with(split);
-    auto plan = plan::lower(job);
+    auto plan = tools.lowerer.lower(job);
     if (!plan) continue;
     const plan::Needed needed = plan::needed_by(job, *plan);
     const DataSize needs = needed.all();
     if (needs > capacity * kMostTimes || !needed.host_fits()) continue;
-    const auto step = step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)));
+    const auto step = step_of(job, std::move(*plan), tools);
     ++tried;
     if (!step || *step >= least) continue;
     least = *step;
@@ -383,16 +388,6 @@ void FastestTooLarge::keep(const TooLarge& one) {
   }
 }
 
-Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan) {
-  const auto layers = cost::price_layers(job, *plan, {kInterval90Low, kInterval90High});
-  if (!layers) return tl::unexpected<Error>(layers.error());
-  const auto step = cost::price(job, std::move(plan), *layers);
-  if (!step) return tl::unexpected<Error>(step.error());
-  const auto line = step::schedule(*step, answer::Detail::kTime);
-  if (!line) return tl::unexpected<Error>(line.error());
-  return PlanCorrection::corrected(job, line->step);
-}
-
 std::string title_of(const PlanSpace& space) {
   const Scenario& base = space.base();
   const hardware::Cluster& cluster = base.cluster;
@@ -413,31 +408,32 @@ std::vector<std::string> why_best(const PlanChoice& choice) {
   return why;
 }
 
-std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std::span<const Tried> plans,
-                                                    std::span<const TooLarge> too_large, const PlanChoice& choice,
-                                                    const std::function<bool()>& is_late) {
+std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, PlanTools& tools,
+                                                    std::span<const Tried> plans, std::span<const TooLarge> too_large,
+                                                    const PlanChoice& choice, const std::function<bool()>& is_late) {
   std::vector<answer::PlanSensitivity> list;
   const hardware::Node& node = space.base().cluster.node;
   if (plans.front().split.nodes > 1) {
     for (const auto& [factor, name] : {std::pair{0.5, "half"}, std::pair{2.0, "twice"}}) {
       const Tried* best = add_sensitivity(
-          space, plans, choice, fmt::format("network {} as fast", name),
+          space, tools, plans, choice, fmt::format("network {} as fast", name),
           [factor = factor](Scenario& job) { hasten_network(job, factor); }, is_late, list);
       if (best != nullptr && factor > 1 && best->split.nodes > 1) {
-        list.back().reason = slots_reason(space, best->split, list.back().step_time);
+        list.back().reason = slots_reason(space, tools, best->split, list.back().step_time);
       }
     }
   }
   if (node.nvlink) {
     add_sensitivity(
-        space, plans, choice, "NVLink half as fast",
+        space, tools, plans, choice, "NVLink half as fast",
         [](Scenario& job) {
           hardware::Link& nvlink = *job.cluster.node.nvlink;
           nvlink.bandwidth = nvlink.bandwidth * 0.5;
         },
         is_late, list);
   }
-  if (choice.objective == answer::PlanObjective::kTime && !is_late()) add_larger_memory(space, too_large, choice, list);
+  if (choice.objective == answer::PlanObjective::kTime && !is_late())
+    add_larger_memory(space, tools, too_large, choice, list);
   return list;
 }
 

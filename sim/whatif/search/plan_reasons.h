@@ -3,16 +3,16 @@
 
 #include <cstddef>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "ddlsim/answer/plan_choice.h"
-#include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
+#include "ddlsim/support/units.h"
 #include "search/plan_ranking.h"
 #include "search/plan_space.h"
+#include "search/plan_tools.h"
 
 namespace ddlsim::whatif {
 
@@ -34,9 +34,6 @@ class FastestTooLarge {
   std::vector<TooLarge> fastest_;  // sorted
 };
 
-/// The step of a lowered job, as its runs correct it.
-[[nodiscard]] Expected<Time> step_of(const Scenario& job, std::shared_ptr<const plan::StepPlan> plan);
-
 /// "Llama 3.1 70B, 1,024 sequences a step, bf16, on 8 x NVIDIA DGX H100 (64 GPUs ...)"
 [[nodiscard]] std::string title_of(const PlanSpace& space);
 
@@ -45,7 +42,9 @@ class FastestTooLarge {
 
 /// What the best would be, by the same objective, with another network, and with GPUs that hold what is too large now.
 /// `plans`: those it is sought among, the best first. What is not known when it is late is left out.
-[[nodiscard]] std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, std::span<const Tried> plans,
+/// `tools`: the search's.
+[[nodiscard]] std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, PlanTools& tools,
+                                                                  std::span<const Tried> plans,
                                                                   std::span<const TooLarge> too_large,
                                                                   const answer::PlanChoice& choice,
                                                                   const std::function<bool()>& is_late);

@@ -47,6 +47,7 @@ class PlanSearch {
   [[nodiscard]] const PlanRanking& ranking() const { return ranking_; }
   [[nodiscard]] std::vector<Tried> front() const { return ranking_.front_until(front_end()); }
   [[nodiscard]] const std::vector<TooLarge>& too_large() const { return too_large_.fastest(); }
+  [[nodiscard]] PlanTools& tools() const { return shared_->tools; }
   [[nodiscard]] bool any_is_legal() const { return predicted_ + not_fitting_ > 0; }
   [[nodiscard]] bool proved() const { return proved_; }
   [[nodiscard]] bool megatron_proved() const { return megatron_proved_; }
@@ -247,7 +248,7 @@ void PlanSearch::look_at_members(const Open& open) {
       continue;
     }
     if (!is_wanted(open.bound, least)) continue;
-    const DataSize memory = shared_->memories.of(split, family.shape);
+    const DataSize memory = shared_->memories.of(split, family.shape, capacity_);
     if (is_too_much(split, memory)) {
       keep_too_large(id, open.bound, memory, false);
       continue;
@@ -466,7 +467,8 @@ Expected<answer::PlanChoice> answered(const io::Catalog& catalog, std::span<cons
        .front = search.front(),
        .too_large = search.too_large(),
        .megatron = search.ranking().megatron(),
-       .megatron_proved = search.megatron_proved()},
+       .megatron_proved = search.megatron_proved(),
+       .tools = search.tools()},
       options, [&] { return clock() - start >= options.limit; }, std::move(choice));
 }
 
