@@ -7,8 +7,8 @@ namespace {
 
 /// No slower, no larger, no dearer, but for what rounding leaves.
 bool is_covered(const Tried& one, const Tried& by) {
-  constexpr double kEqual = 1 + 1e-9;
-  return by.step <= one.step * kEqual && by.memory <= one.memory * kEqual && by.cost <= one.cost * kEqual;
+  constexpr double kSame = 1 + 1e-9;
+  return by.step <= one.step * kSame && by.memory <= one.memory * kSame && by.cost <= one.cost * kSame;
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ class PlanSearch {
   [[nodiscard]] bool any_is_legal() const { return predicted_ + not_fitting_ > 0; }
   [[nodiscard]] bool proved() const { return proved_; }
   [[nodiscard]] bool megatron_proved() const { return megatron_proved_; }
-  void fill(answer::PlanChoice& choice) const;
+  void fill(answer::PlanChoice& choice, Time taken) const;
 
  private:
   /// How closely a family of plans, or one of them, was looked at.
@@ -95,8 +95,8 @@ class PlanSearch {
   }
   /// That an entry of the queue stands for.
   [[nodiscard]] std::int64_t plans_of(Known known, PlanId id) const {
-    if (known == Known::kSimple || known == Known::kMean) return space_.families()[id.family].members;
-    return known == Known::kKernels || known == Known::kExchange ? 1 : 0;
+    if (known == Known::kMembersPassed || known == Known::kPassed) return 0;
+    return known == Known::kSimple || known == Known::kMean ? space_.families()[id.family].members : 1;
   }
   void keep_too_large(PlanId id, Time bound, DataSize memory, bool exact, std::int64_t plans = 1);
   [[nodiscard]] Tried tried_of(PlanId id, const Split& split, Time step, DataSize memory) const;
@@ -272,6 +272,9 @@ void PlanSearch::look_closer(const Open& open) {
     if (notes_megatron_ && !for_megatron_ && megatron_has(split.schedule)) left_.push_back(open);
     return;
   }
+  const auto closer = [&](Time bound, Known next) {
+    push(split, max(open.bound, bound * correction_.least(split)), open.memory, open.id, next);
+  };
   switch (open.known) {
     case Known::kSimple: {
       const Time bound =
@@ -285,12 +288,8 @@ void PlanSearch::look_closer(const Open& open) {
     }
     case Known::kMean:
     case Known::kMembersPassed: return look_at_members(open);
-    case Known::kKernels:
-      return push(split, max(open.bound, shared_->bounds.with_exchange(split, family.shape) * correction_.least(split)),
-                  open.memory, open.id, Known::kExchange);
-    case Known::kExchange:
-      return push(split, max(open.bound, shared_->bounds.by_ranks(split, family.shape) * correction_.least(split)),
-                  open.memory, open.id, Known::kRanks);
+    case Known::kKernels: return closer(shared_->bounds.with_exchange(split, family.shape), Known::kExchange);
+    case Known::kExchange: return closer(shared_->bounds.by_ranks(split, family.shape), Known::kRanks);
     case Known::kRanks:
     case Known::kPassed: return try_plan(open, split);
   }
@@ -371,11 +370,9 @@ void PlanSearch::look_at_some(const Clock& clock, Time deadline) {
 
 /// The most promising families' likely best plans, where any fits: `most` of them, while they may be better.
 void PlanSearch::find_one_soon(std::size_t most, const Clock& clock, Time deadline) {
-  const auto may_be_best = [&] {
-    const std::vector<Tried>& best = ranking_.best();
-    return !promising_.empty() && (best.empty() || promising_.least() < best.front().value);
-  };
-  while (most > 0 && may_be_best() && clock() < deadline) {
+  const std::vector<Tried>& best = ranking_.best();
+  const auto may_be_best = [&] { return best.empty() || promising_.least() < best.front().value; };
+  while (most > 0 && !promising_.empty() && may_be_best() && clock() < deadline) {
     const std::size_t known = tried_soon_.size();
     try_best_of(promising_.take(), clock, deadline);
     most -= tried_soon_.size() - known;
@@ -443,7 +440,8 @@ void PlanSearch::every_plan() {
   }
 }
 
-void PlanSearch::fill(answer::PlanChoice& choice) const {
+void PlanSearch::fill(answer::PlanChoice& choice, Time taken) const {
+  choice.seconds = taken;
   choice.searched = opened_ - illegal_ - std::max<std::int64_t>(waiting_ - std::ssize(tried_soon_), 0);
   choice.pruned = choice.searched - predicted_;
   choice.too_large = not_fitting_;
@@ -454,13 +452,12 @@ Expected<answer::PlanChoice> answered(const io::Catalog& catalog, std::span<cons
                                       const PlanSpace& space, const PlanSearch& search, const PlanOptions& options,
                                       const Clock& clock, Time start) {
   if (search.ranking().best().empty()) {
-    if (!search.proved()) return tl::unexpected<Error>(out_of_time(options));
-    return tl::unexpected<Error>(search.any_is_legal() ? fits_nowhere(space, clock, start + options.limit)
-                                                       : space.nothing_legal());
+    return tl::unexpected<Error>(!search.proved()        ? out_of_time(options)
+                                 : search.any_is_legal() ? fits_nowhere(space, clock, start + options.limit)
+                                                         : space.nothing_legal());
   }
   answer::PlanChoice choice;
-  search.fill(choice);
-  choice.seconds = clock() - start;
+  search.fill(choice, clock() - start);
   return answer_of(
       catalog, stated, space,
       {.best = search.ranking().best(),
