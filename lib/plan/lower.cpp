@@ -200,6 +200,18 @@ void add_rows(const Job& job, const SplitModel& split, StepPlan& plan, Memo& mem
   }
 }
 
+/// Around layers alone.
+void add_sent(const Job& job, const SplitModel& split, StepPlan& plan) {
+  exchange_by(job, plan);
+  const RowsByLayer sent(split.rows, split.layers->size());
+  for (std::size_t c = 0; c < plan.classes.size(); ++c) {
+    if (c > 0 && job.parallel.pipeline == 1) break;
+    for (const PartChunk& part : part_chunks(plan.classes[c], split)) {
+      append(plan.rows, shifted(sent.within(part.chunk, c), part.first));
+    }
+  }
+}
+
 /// The model as its kernels run, and the job's own, for as long as the memo lives.
 Expected<std::shared_ptr<const workload::Model>> model_in(const Job& job, Memo& memo) {
   auto& [given, run] = memo.models[{job.model.get(), job.fusion, spreads_tables(job)}];
@@ -235,9 +247,10 @@ Expected<StepPlan> lowered(const Job& job, Memo& memo, Lowered how) {
   if (auto classed = add_classes(job, split->layers, how, plan, memo); !classed) {
     return tl::unexpected<Error>(classed.error());
   }
-  if (how == Lowered::kWhole) split->rows = rows_sent(job, plan, *split);
-  if (how != Lowered::kOutline) add_rows(job, *split, plan, memo);
-  if (how != Lowered::kExchange) add_memory(job, *split, plan, memo);
+  if (how == Lowered::kWhole || how == Lowered::kPasses) split->rows = rows_sent(job, plan, *split);
+  if (how == Lowered::kWhole || how == Lowered::kExchange) add_rows(job, *split, plan, memo);
+  if (how == Lowered::kPasses) add_sent(job, *split, plan);
+  if (how == Lowered::kWhole || how == Lowered::kOutline) add_memory(job, *split, plan, memo);
   return plan;
 }
 
@@ -345,6 +358,8 @@ Expected<LayerLoads> Lowerer::loads(const Job& job) {
 }
 
 Expected<StepPlan> Lowerer::outline(const Job& job) { return lowered(job, *memo_, Lowered::kOutline); }
+
+Expected<StepPlan> Lowerer::passes(const Job& job) { return lowered(job, *memo_, Lowered::kPasses); }
 
 Expected<StepPlan> Lowerer::exchange(const Job& job) { return lowered(job, *memo_, Lowered::kExchange); }
 

@@ -38,6 +38,7 @@ struct HeldLayers;
 enum class Lowered : std::uint8_t {
   kOutline,   // who has which layers and what they hold: all that can be refused
   kExchange,  // who has which layers, what replicas send each other, and the updates
+  kPasses,    // who has which layers, and what ranks send each other around them
   kWhole,
 };
 

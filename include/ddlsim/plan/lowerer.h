@@ -43,6 +43,9 @@ class Lowerer {
   [[nodiscard]] Expected<StepPlan> lower(const Job& job);
   /// Its classes with what they hold, without rows, updates and exchange. The errors are those of lower().
   [[nodiscard]] Expected<StepPlan> outline(const Job& job);
+  /// Its classes with what ranks send each other around their layers, without what they hold, updates and all other
+  /// rows. The errors are those of lower().
+  [[nodiscard]] Expected<StepPlan> passes(const Job& job);
   /// Its classes with what replicas send each other and the updates, without what they hold and all other rows.
   [[nodiscard]] Expected<StepPlan> exchange(const Job& job);
   /// Of a job with stages. The errors are among those of lower(), which may have more.

@@ -103,9 +103,8 @@ const PlanShape* PlanBounds::shape(std::size_t index, bool adds) {
 std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) {
   const Scenario job = short_job(key);
   tools_.keep_layers_of(job);
-  auto plan = tools_.lowerer.lower(job);
+  auto plan = tools_.lowerer.passes(job);
   if (!plan) return std::nullopt;
-  // Gradients and states are no matter of a shape.
   std::erase_if(plan->rows, [](const plan::Row& row) {
     return !row.every_pass || !row.in_the_way || row.rank_class != row.needed_by;
   });

@@ -1,6 +1,8 @@
 #include "search/plan_memory.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/order.h"
@@ -148,10 +150,13 @@ PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch,
   return part;
 }
 
-const PlanMemory::PartHeld& PlanMemory::part_at(std::size_t position, const Held& sums) {
-  const auto [found, added] = parts_.try_emplace({asked_->places, position});
-  if (added) found->second = part_of((*asked_->places)[position], asked_->batch, sums);
-  return found->second;
+std::uint32_t PlanMemory::part_at(std::size_t position, const Held& sums) {
+  std::uint32_t& number = numbers_[asked_->numbers].of_parts[position];
+  if (number == 0) {
+    parts_.push_back(part_of((*asked_->places)[position], asked_->batch, sums));
+    number = static_cast<std::uint32_t>(parts_.size());
+  }
+  return number - 1;
 }
 
 /// By what its first part keeps where every rank keeps as many micro-batches as there are ranks from it on.
@@ -168,11 +173,28 @@ std::size_t PlanMemory::likely_fullest(const std::vector<LayerRange>& places, co
   return fullest;
 }
 
+std::size_t PlanMemory::FlyingHash::operator()(const FlyingKey& key) const {
+  std::size_t hash = 0;
+  const auto add = [&](auto value) { hash = hash * 31 + std::hash<decltype(value)>()(value); };
+  const auto& [stages, schedule, virtual_stages, cut] = key.stages;
+  add(stages);
+  add(schedule);
+  add(virtual_stages);
+  add(cut);
+  add(key.passes);
+  add(key.rank);
+  for (const double one : key.saved) add(one);
+  return hash;
+}
+
 /// The first rank, the last, and before them the one that is likely the fullest.
 void PlanMemory::ask(const Split& split, std::size_t index, const Held& sums) {
   const RanksKey key{index, {split.pipeline, split.schedule, split.virtual_stages, split.cut}, split.passes};
   if (asked_ && asked_->key == key) return;
-  if (!asked_ || std::get<0>(asked_->key) != index) parts_.clear();
+  if (!asked_ || std::get<0>(asked_->key) != index) {
+    numbers_.clear();
+    parts_.clear();
+  }
   // Enough for any order to keep as many as it ever does.
   Split shortened = split;
   if (split.schedule != PipelineSchedule::kGpipe) shortened.passes = std::min(split.passes, 4 * split.pipeline);
@@ -184,6 +206,10 @@ void PlanMemory::ask(const Split& split, std::size_t index, const Held& sums) {
             .ranks = {},
             .held = {}};
   if (places.size() != plan::positions_of(asked_->pipeline)) return;
+  const auto same = [&](const Numbers& one) { return one.places == &places; };
+  const auto found = std::find_if(numbers_.begin(), numbers_.end(), same);
+  asked_->numbers = static_cast<std::size_t>(found - numbers_.begin());
+  if (found == numbers_.end()) numbers_.push_back({&places, std::vector<std::uint32_t>(places.size())});
   const std::size_t fullest = likely_fullest(places, split, sums);
   const auto last = static_cast<std::size_t>(split.pipeline - 1);
   asked_->ranks = {fullest};
@@ -194,18 +220,20 @@ void PlanMemory::ask(const Split& split, std::size_t index, const Held& sums) {
 PlanMemory::RankHeld PlanMemory::rank_of(std::size_t rank, const Held& sums) {
   const plan::Pipeline& pipeline = asked_->pipeline;
   const auto of_rank = static_cast<std::size_t>(plan::parts_of(pipeline));
-  std::vector<const PartHeld*> parts(of_rank);
+  std::vector<std::uint32_t> parts(of_rank);
   std::vector<double> saved(of_rank);
   for (std::size_t r = 0; r < of_rank; ++r) {
-    parts[r] = &part_at(plan::position_of(pipeline, {rank, r}), sums);
-    saved[r] = parts[r]->saved / parts[0]->saved;
+    parts[r] = part_at(plan::position_of(pipeline, {rank, r}), sums);
+    saved[r] = parts_[parts[r]].saved / parts_[parts[0]].saved;
   }
-  Flying& micro_batches = flying_[{std::get<1>(asked_->key), pipeline.micro_batches, rank}][saved];
-  if (micro_batches.empty()) micro_batches = plan::in_flight(pipeline, rank, saved);
+  const auto [found, added] =
+      flying_.try_emplace({std::get<1>(asked_->key), pipeline.micro_batches, rank, std::move(saved)});
+  if (added) found->second = plan::in_flight(pipeline, rank, found->first.saved);
+  const Flying& micro_batches = found->second;
   RankHeld held;
   DataSize working;
   for (std::size_t r = 0; r < of_rank; ++r) {
-    const PartHeld& part = *parts[r];
+    const PartHeld& part = parts_[parts[r]];
     held.weights += between(sums.weights, part.layers);
     held.gradients += between(sums.gradients, part.layers);
     held.states += between(sums.states, part.layers);

@@ -13,7 +13,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "ddlsim/plan/lowerer.h"
@@ -63,7 +63,16 @@ class PlanMemory {
     DataSize gathered{};  // of its largest block
   };
   using Flying = std::vector<std::int64_t>;  // micro-batches of each part of a rank
-  using FlyingBySaved = std::map<std::vector<double>, Flying>;
+  struct FlyingKey {
+    StagesKey stages;
+    std::int64_t passes = 0;
+    std::size_t rank = 0;
+    std::vector<double> saved;
+    friend bool operator==(const FlyingKey&, const FlyingKey&) = default;
+  };
+  struct FlyingHash {
+    [[nodiscard]] std::size_t operator()(const FlyingKey& key) const;
+  };
 
   const std::optional<Held>& held(std::size_t index);
   [[nodiscard]] std::optional<Held> make_held(const ShapeKey& key);
@@ -73,7 +82,8 @@ class PlanMemory {
   void ask(const Split& split, std::size_t index, const Held& sums);
   /// Of the parts of a rank of it.
   [[nodiscard]] RankHeld rank_of(std::size_t rank, const Held& sums);
-  const PartHeld& part_at(std::size_t position, const Held& sums);
+  /// Its number.
+  std::uint32_t part_at(std::size_t position, const Held& sums);
 
   const PlanSpace& space_;
   PlanTools& tools_;
@@ -87,13 +97,19 @@ class PlanMemory {
     plan::Pipeline pipeline;
     double batch = 1;
     const std::vector<LayerRange>* places = nullptr;
+    std::size_t numbers = 0;         // of numbers_
     std::vector<std::size_t> ranks;  // none where the lowering refuses the plan
     std::vector<RankHeld> held;      // of the first of them
   };
   std::optional<Asked> asked_;
-  std::map<std::pair<const std::vector<LayerRange>*, std::size_t>, PartHeld> parts_;  // of the shape, by position
-  std::map<std::tuple<StagesKey, std::int64_t, std::size_t>, FlyingBySaved> flying_;  // by passes and rank
-  std::vector<plan::GatheredUnit> units_;                                             // of the part that is looked at
+  struct Numbers {
+    const std::vector<LayerRange>* places = nullptr;
+    std::vector<std::uint32_t> of_parts;  // by position, from 1 on; 0: not looked at
+  };
+  std::vector<Numbers> numbers_;  // of the shape
+  std::vector<PartHeld> parts_;   // likewise
+  std::unordered_map<FlyingKey, Flying, FlyingHash> flying_;
+  std::vector<plan::GatheredUnit> units_;  // of the part that is looked at
 };
 
 }  // namespace ddlsim::whatif
