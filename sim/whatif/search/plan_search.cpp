@@ -79,10 +79,6 @@ class PlanSearch {
   }
   [[nodiscard]] bool wanted(const Split& split, double key, Time bound, DataSize memory) const;
   [[nodiscard]] Time front_end() const;
-  /// For all that is shown; so does what comes behind it, for where the front ends plans come by their bounds.
-  [[nodiscard]] bool takes_too_long(const Open& open) const {
-    return best_.size() > options_.next && open.bound > max(front_end(), best_.back().step);
-  }
   [[nodiscard]] Time longest_wanted(const Split& split, DataSize memory) const;
   void open_all(const Clock& clock, Time deadline);
   void forget_when_much();
@@ -416,7 +412,6 @@ void PlanSearch::search(const Clock& clock, Time deadline) {
 bool PlanSearch::best_first(const Clock& clock, Time deadline) {
   while (!open_.empty()) {
     const Open next = open_.top();
-    if (takes_too_long(next)) break;
     open_.pop();
     waiting_ -= for_megatron_ ? 0 : plans_of(next.known, next.id);
     forget_when_much();
