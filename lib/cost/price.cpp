@@ -41,13 +41,10 @@ double sm_share_of(const plan::Job& job) {
   const hardware::Node& node = job.cluster.node;
   if (job.collective.kind != CollectiveLibraryKind::kNccl || node.gpu.sm_count <= 0) return 0;
   // 24 blocks of an all-gather on an H100 (NVIDIA developer forum 337991); a mesh of six NVLinks has 12 channels;
-  // without NVLink NCCL makes two, doubled. Across servers it looks for as many as their ports feed: one, doubled, for
-  // one port (NVIDIA/nccl issue 524), 8 for the two of an H20 pair (issue 1189); taken as 4 a port.
-  constexpr double kOfPort = 4;
-  double blocks = kOfPort;
+  // without NVLink NCCL makes two, doubled.
+  double blocks = 4;
   const hardware::PeerPath peers = node.peers(job.cluster.gpus_per_node);
   if (peers.by_nvlink()) blocks = peers.by == hardware::Interconnect::kNvlink ? 24 : 12;
-  if (job.cluster.nodes > 1) blocks = std::min(blocks, kOfPort * static_cast<double>(node.network_ports));
   return blocks / static_cast<double>(node.gpu.sm_count);
 }
 

@@ -104,7 +104,7 @@ TEST_CASE("fitting: formats of states are tried, alone and with recomputation", 
   CHECK_THAT(ways(loaded), StartsWith("parallel.recompute=full (19.87"));
   // Of 70 G, 141 GB in 16 bits, 4 bits leave 40.
   const Settings large{{"model", "llama_3_1_70b", {}},  {"node", "dgx-h100", {}}, {"gpus_per_node", "1", {}},
-                       {"precision", "bf16", {}},       {"batch", "1", {}},       {"model.sequence", "2048", {}},
+                       {"precision", "bf16", {}},       {"batch", "1", {}},       {"model.sequence", "4096", {}},
                        {"parallel.lora_rank", "16", {}}};
   CHECK_THAT(ways(large), StartsWith("parallel.recompute=full, parallel.frozen_bits=4 ("));
   CHECK(predicted(with(large, {{"parallel.recompute", "full", {}}, {"parallel.frozen_bits", "4", {}}})).fits == true);

@@ -169,8 +169,10 @@ TEST_CASE("transport: sockets that move less than the wire are what binds", "[un
   CHECK(bound("roce-25g") == "network");
 }
 
-TEST_CASE("transport: parameter servers assume no transport of collectives", "[unit][whatif]") {
-  CHECK_FALSE(assumes_tcp(all_reduced("100 Gb/s", {{"strategy", "ps", {}}})));
+TEST_CASE("transport: parameter servers are reached by what drives the network, unless it is said", "[unit][whatif]") {
+  CHECK(assumes_tcp(all_reduced("100 Gb/s", {{"strategy", "ps", {}}})));
+  CHECK_FALSE(assumes_tcp(all_reduced("100 Gb/s", {{"strategy", "ps", {}}, {"ps.transport", "grpc", {}}})));
+  CHECK_FALSE(assumes_tcp(all_reduced("100 Gb/s", {{"strategy", "ps", {}}, {"efficiency.network", "70%", {}}})));
   CHECK_FALSE(assumes_tcp(all_reduced("100 Gb/s", {{"nodes", "1", {}}})));
 }
 
