@@ -60,6 +60,13 @@ TEST_CASE("plan bounds: no plan is faster or smaller", "[unit][whatif]") {
   };
   check_bounds(gpt2, 7);
   check_bounds(with({{"gpus_per_node", "2", {}}, {"nodes", "4", {}}, {"network", "25 Gb/s", {}}}), 11);
+  // Weights that are gathered for every pass, one unit after the other, over less than kernels take.
+  check_bounds(with({{"gpus_per_node", "2", {}},
+                     {"nodes", "4", {}},
+                     {"network", "25 Gb/s", {}},
+                     {"parallel.zero", "3", {}},
+                     {"parallel.prefetch", "0", {}}}),
+               5);
   check_bounds(with({{"gpus_per_node", "4", {}}, {"overlap", "none", {}}}), 5);
   check_bounds(with({{"gpus_per_node", "4", {}}, {"parallel.overlap_gather", "yes", {}}}), 5);
   check_bounds(with({{"gpus_per_node", "6", {}}, {"global_batch", "36", {}}}), 5);

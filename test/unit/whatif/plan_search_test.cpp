@@ -333,9 +333,9 @@ TEST_CASE("plan search: bounds leave few plans to be predicted", "[unit][whatif]
         found({{"model", model, {}}, {"node", node, {}}, {"nodes", nodes, {}}, {"global_batch", batch, {}}});
     return choice.searched - choice.pruned;
   };
-  CHECK(predicted("resnet50", "dgx1-v100", "2", "512") <= 113);
-  CHECK(predicted("bert_large", "dgx-a100", "1", "256") <= 240);
-  CHECK(predicted("mixtral_8x7b", "dgx-h100", "2", "128") <= 153);
+  CHECK(predicted("resnet50", "dgx1-v100", "2", "512") <= 20);
+  CHECK(predicted("bert_large", "dgx-a100", "1", "256") <= 28);
+  CHECK(predicted("mixtral_8x7b", "dgx-h100", "2", "128") <= 70);
 }
 
 TEST_CASE("plan search: by cost, clusters of fewer servers are plans too", "[unit][whatif]") {
