@@ -327,15 +327,16 @@ TEST_CASE("plan search: experts under all schedules, likewise", "[unit][whatif]"
 }
 
 TEST_CASE("plan search: bounds leave few plans to be predicted", "[unit][whatif]") {
-  // A bound that is too low changes no answer: it costs predictions. What is counted today, and 5 % more.
+  // A bound that is too low changes no answer: it costs predictions. What is counted today, and 5 % more (next plans that
+  // are no copies included).
   const auto predicted = [](const char* model, const char* node, const char* nodes, const char* batch) {
     const auto choice =
         found({{"model", model, {}}, {"node", node, {}}, {"nodes", nodes, {}}, {"global_batch", batch, {}}});
     return choice.searched - choice.pruned;
   };
-  CHECK(predicted("resnet50", "dgx1-v100", "2", "512") <= 20);
-  CHECK(predicted("bert_large", "dgx-a100", "1", "256") <= 28);
-  CHECK(predicted("mixtral_8x7b", "dgx-h100", "2", "128") <= 70);
+  CHECK(predicted("resnet50", "dgx1-v100", "2", "512") <= 24);
+  CHECK(predicted("bert_large", "dgx-a100", "1", "256") <= 47);
+  CHECK(predicted("mixtral_8x7b", "dgx-h100", "2", "128") <= 89);
 }
 
 TEST_CASE("plan search: by cost, clusters of fewer servers are plans too", "[unit][whatif]") {
