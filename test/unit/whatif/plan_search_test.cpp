@@ -327,8 +327,7 @@ TEST_CASE("plan search: experts under all schedules, likewise", "[unit][whatif]"
 }
 
 TEST_CASE("plan search: bounds leave few plans to be predicted", "[unit][whatif]") {
-  // A bound that is too low changes no answer: it costs predictions. What is counted today, and 5 % more (next plans that
-  // are no copies included).
+  // A bound that is too low changes no answer: it costs predictions. What is counted today, and 5 % more.
   const auto predicted = [](const char* model, const char* node, const char* nodes, const char* batch) {
     const auto choice =
         found({{"model", model, {}}, {"node", node, {}}, {"nodes", nodes, {}}, {"global_batch", batch, {}}});
