@@ -234,8 +234,9 @@ class LogReader {
     // One that says neither of the 16-bit formats says nothing.
     if (log_.precision == "fp32" && !(bf16_ && fp16_)) log_.precision.clear();
     MegatronParts parts{.stages = log_.pipeline.value_or(1), .of_a_rank = chunks_, .layers_of_one = part_};
-    if (layers_)
+    if (layers_) {
       parts.layers = *layers_ + (counts_embedding_.value_or(false) ? 1 : 0) + (counts_loss_.value_or(false) ? 1 : 0);
+    }
     const std::int64_t chunks = lists_chunks_ ? megatron_chunks(parts).value_or(0) : 0;
     if (chunks == 0) return;  // the log does not say
     log_.schedule = megatron_schedule(parts.stages, chunks);

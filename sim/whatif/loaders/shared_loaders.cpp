@@ -19,7 +19,7 @@ using answer::SharedJob;
 using answer::SharedLoaders;
 using cost::SharePolicy;
 
-constexpr Time kLongest = hours(100 * 8766);
+constexpr Time kLongestOfJobs = hours(100 * 8766);
 constexpr double kLogOf2 = 0.693147180559945309417232;
 
 /// splitmix64 (Steele, Lea and Flood, OOPSLA 2014), in [0, 1).
@@ -91,10 +91,10 @@ Expected<void> check_batches(const io::JobEntry& job, const JobProfile& profile,
 /// What lasts longer than anybody waits is a slip of the pen, and doubles would no longer tell its moments apart.
 Expected<void> check_times(const io::JobEntry& job, const JobProfile& profile, double samples) {
   const std::string name = job.name.substr(0, 60);
-  if (job.arrival > kLongest) {
+  if (job.arrival > kLongestOfJobs) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("job '{}' arrives in over 100 years", name), job.where);
   }
-  if (samples / profile.full.in(per_second) <= kLongest.in(seconds)) return {};
+  if (samples / profile.full.in(per_second) <= kLongestOfJobs.in(seconds)) return {};
   return fail(ErrorCode::kInvalidArgument,
               fmt::format("job '{}' would never end: over 100 years at full speed, {} samples/s", name,
                           significant(profile.full.in(per_second))),

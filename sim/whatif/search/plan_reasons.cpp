@@ -432,8 +432,9 @@ std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, Plan
         },
         is_late, list);
   }
-  if (choice.objective == answer::PlanObjective::kTime && !is_late())
+  if (choice.objective == answer::PlanObjective::kTime && !is_late()) {
     add_larger_memory(space, tools, too_large, choice, list);
+  }
   return list;
 }
 
