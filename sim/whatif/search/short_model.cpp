@@ -34,11 +34,11 @@ std::size_t times_at(const std::vector<workload::Layer>& layers, std::size_t fir
 
 /// Every layer is in one; of several ways to repeat what follows, the one over the most layers, then the shortest.
 std::vector<Run> runs_of(const std::vector<workload::Layer>& layers) {
-  constexpr std::size_t kMostLayers = 64;  // layers of a block; DeepSeek-V3's has 21
+  constexpr std::size_t kLongestBlock = 64;  // layers of a block; DeepSeek-V3's has 21
   std::vector<Run> runs;
   for (std::size_t first = 0; first < layers.size();) {
     Run best{first, 1, 1};
-    for (std::size_t length = 1; length <= std::min(kMostLayers, (layers.size() - first) / 2); ++length) {
+    for (std::size_t length = 1; length <= std::min(kLongestBlock, (layers.size() - first) / 2); ++length) {
       const std::size_t times = times_at(layers, first, length);
       if (times > kBlocksKept && times * length > best.times * best.length) best = {first, length, times};
     }
