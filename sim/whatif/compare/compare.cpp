@@ -153,8 +153,8 @@ class Upgrades {
       add("network.transport", "roce");
     }
     const Bandwidth now = node.network_bandwidth();
-    constexpr auto kRates = std::to_array<double>({1, 10, 25, 40, 50, 100, 200, 400, 800, 1600, 3200, 6400});
-    for (const double rate : kRates) {
+    constexpr auto kGigabits = std::to_array<double>({1, 10, 25, 40, 50, 100, 200, 400, 800, 1600, 3200, 6400});
+    for (const double rate : kGigabits) {
       if (gigabits_per_second(rate) < now * 2.0) continue;
       const std::int64_t ports = scenario_.cluster.node.network_ports;
       add("network", ports == 1 ? fmt::format("{} Gb/s", rate)
