@@ -10,8 +10,8 @@
 //      asked for it gives a factor on the whole step, and how sure that is.
 // So one run corrects the step, two tell computation from communication, more narrow the interval. The interval is the
 // factor times exp(q s): s the posterior's deviation, q the quantiles below. For another GPU, model, precision or
-// strategy than ran it is wider, by what such changes leave open (whatif/ratio.h): squares are added. Where the runs
-// did not set the GPUs' speed it is, in proportion, no wider than without them.
+// strategy than ran it is wider, by what such changes leave open (whatif/ratio.h): squares are added. Where runs of the
+// same split did not set the GPUs' speed it is, in proportion, no wider than without them.
 //
 // Worked example: README.md, "Your own runs decide".
 //

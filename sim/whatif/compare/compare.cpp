@@ -64,6 +64,17 @@ void keep_transport(const Scenario& baseline, const Change& change, Scenario& al
   after.transport.set(cost::assumed_transport(before));
 }
 
+/// What drives the network in an alternative, where its GPU alone would make it another.
+std::optional<std::string> kept_transport_note(const Scenario& alternative) {
+  hardware::Node alone = alternative.cluster.node;
+  const auto kept = alone.network.transport;
+  if (hardware::says_transport(alone.network) || !kept.get() || alternative.cluster.nodes == 1) return std::nullopt;
+  alone.network.transport = {};
+  if (cost::assumed_transport(alone) == *kept.get()) return std::nullopt;
+  return fmt::format("network: driven as the baseline's is; alone this is --set network.transport={}",
+                     name_of(hardware::kNetworkTransports, *kept.get()));
+}
+
 /// Samples per second if what nobody says of the network is the other of what it may be (predict/interval.h); nothing
 /// where somebody says it or it does not matter.
 std::optional<double> rate_otherwise_driven(const Scenario& scenario, const answer::Prediction& as_assumed,
@@ -115,6 +126,7 @@ Expected<answer::Alternative> alternative(const Base& base, const Change& change
     result.speedup_interval_90.first = std::min(result.speedup_interval_90.first, *after / *before);
     result.speedup_interval_90.second = std::max(result.speedup_interval_90.second, *after / *before);
   }
+  if (auto kept = kept_transport_note(*scenario)) prediction->notes.push_back(std::move(*kept));
   result.prediction = std::move(*prediction);
   return result;
 }

@@ -29,7 +29,8 @@ inline constexpr double kSlowerGpu = 1.1;
 [[nodiscard]] Time corrected_step(const Question& question, Time step);
 
 /// The step, its parts and its interval as the scenario's own runs say; what was learnt comes first in the notes.
-void correct(const Question& question, answer::Prediction& prediction);
+/// `unmeasured`: the interval without them.
+void correct(const Question& question, const std::pair<Time, Time>& unmeasured, answer::Prediction& prediction);
 
 /// All times of a prediction `factor` times as long.
 void scale(answer::Prediction& prediction, double factor);

@@ -70,4 +70,11 @@ std::pair<Time, Time> interval_of(const Question& question, const answer::Timeli
   return interval;
 }
 
+std::pair<Time, Time> interval_without_runs(const Question& question, const answer::Timeline& line) {
+  Scenario unmeasured = question.scenario;
+  unmeasured.gpu_time_measured = false;
+  unmeasured.own_runs = nullptr;
+  return interval_of({unmeasured, question.fidelity, question.plan, question.kinds, question.layers}, line);
+}
+
 }  // namespace ddlsim::whatif

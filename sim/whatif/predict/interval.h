@@ -15,4 +15,7 @@ namespace ddlsim::whatif {
 
 [[nodiscard]] std::pair<Time, Time> interval_of(const Question& question, const answer::Timeline& line);
 
+/// The same as if no step of the job was measured.
+[[nodiscard]] std::pair<Time, Time> interval_without_runs(const Question& question, const answer::Timeline& line);
+
 }  // namespace ddlsim::whatif

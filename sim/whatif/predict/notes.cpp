@@ -301,7 +301,10 @@ std::optional<std::string> congestion_note(const hardware::Cluster& cluster) {
       to_text(cluster.nodes));
 }
 
-void add_notes(const Question& question, const plan::Needed& needed, Prediction& prediction) {
+namespace {
+
+/// What the time of kernels rests on.
+void add_kernel_notes(const Question& question, Prediction& prediction) {
   const Scenario& scenario = question.scenario;
   const workload::Model& model = *scenario.model;
   std::vector<std::string>& notes = prediction.notes;
@@ -351,12 +354,12 @@ void add_notes(const Question& question, const plan::Needed& needed, Prediction&
     for (const std::string& key : model.recalled) keys += (keys.empty() ? "" : ", ") + key;
     notes.push_back("recalled, not checked against the paper's text: " + keys);
   }
-  if (question.gpus() == 1) notes.emplace_back("one GPU keeps its weights: nothing is communicated");
-  add_memory_notes(scenario, needed, notes);
-  if (auto stages = stages_note(question, prediction)) notes.push_back(std::move(*stages));
-  if (!needed.tensors.complete) {
-    notes.emplace_back("memory counts the weights alone: the model's activations are unknown");
-  }
+}
+
+/// What the GPUs send each other, and how.
+void add_exchange_notes(const Question& question, std::vector<std::string>& notes) {
+  const Scenario& scenario = question.scenario;
+  const workload::Model& model = *scenario.model;
   const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;
   if (analytic && by_servers(question)) add_server_notes(question, notes);
   if (assumes_transport(question)) notes.emplace_back(assumed_transport_note(scenario.cluster.node));
@@ -378,6 +381,11 @@ void add_notes(const Question& question, const plan::Needed& needed, Prediction&
   } else if (tables) {
     notes.emplace_back("embedding gradients are gathered, not summed: every GPU receives the rows of all others");
   }
+}
+
+/// What holds the job up beside its own work. `analytic`: by layers, on several GPUs.
+void add_condition_notes(const Question& question, bool analytic, std::vector<std::string>& notes) {
+  const Scenario& scenario = question.scenario;
   for (const OtherJob& other : scenario.other_jobs) {
     notes.push_back(
         fmt::format("beside it on {} servers: {}", other.same_servers ? "the same" : "other", describe(*other.job)));
@@ -396,7 +404,10 @@ void add_notes(const Question& question, const plan::Needed& needed, Prediction&
     notes.push_back(
         fmt::format("{} alike jobs share the servers' network ports; this is one of them", to_text(scenario.jobs)));
   }
-  add_input_notes(question, prediction);
+}
+
+/// Of a rate that a server reaches for minutes alone, and what a run costs.
+void add_run_notes(const Scenario& scenario, const Prediction& prediction, std::vector<std::string>& notes) {
   const hardware::Node& node = scenario.cluster.node;
   if (node.network_burst && scenario.cluster.nodes > 1) {
     notes.push_back(fmt::format("network: the {} that a server sustains; it reaches {} for minutes",
@@ -414,6 +425,25 @@ void add_notes(const Question& question, const plan::Needed& needed, Prediction&
       notes.push_back(fmt::format("cost: nobody says what {} costs (--price \"{}=12 $/h\")", node.name, node.id));
     }
   }
+}
+
+}  // namespace
+
+void add_notes(const Question& question, const plan::Needed& needed, Prediction& prediction) {
+  const Scenario& scenario = question.scenario;
+  std::vector<std::string>& notes = prediction.notes;
+  add_kernel_notes(question, prediction);
+  if (question.gpus() == 1) notes.emplace_back("one GPU keeps its weights: nothing is communicated");
+  add_memory_notes(scenario, needed, notes);
+  if (auto stages = stages_note(question, prediction)) notes.push_back(std::move(*stages));
+  if (!needed.tensors.complete) {
+    notes.emplace_back("memory counts the weights alone: the model's activations are unknown");
+  }
+  add_exchange_notes(question, notes);
+  const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;
+  add_condition_notes(question, analytic, notes);
+  add_input_notes(question, prediction);
+  add_run_notes(scenario, prediction, notes);
   if (const std::string unused = unused_of_run(scenario); !unused.empty()) {
     notes.push_back(fmt::format(
         "stated, but without effect here: {}, as nobody says how long the run is (--samples, --steps)", unused));

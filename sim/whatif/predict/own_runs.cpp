@@ -431,7 +431,7 @@ Time corrected_step(const Question& question, Time step) {
   return step * std::exp(question.scenario.own_runs->posterior().at(point_of(question, step)).residual);
 }
 
-void correct(const Question& question, answer::Prediction& prediction) {
+void correct(const Question& question, const std::pair<Time, Time>& unmeasured, answer::Prediction& prediction) {
   const OwnRuns& runs = *question.scenario.own_runs;
   const calib::RunPoint point = point_of(question, prediction.step_time);
   const calib::RunEstimate found = runs.posterior().at(point);
@@ -440,8 +440,8 @@ void correct(const Question& question, answer::Prediction& prediction) {
   const double alone =
       std::exp(runs.posterior().at({.batch = point.batch, .split = point.split, .software = point.software}).residual);
   // How far off the step may be without any run: ln(end / step).
-  const double open_below = std::log(prediction.interval_90.first / prediction.step_time);
-  const double open_above = std::log(prediction.interval_90.second / prediction.step_time);
+  const double open_below = std::log(unmeasured.first / prediction.step_time);
+  const double open_above = std::log(unmeasured.second / prediction.step_time);
   scale(prediction, factor);
   prediction.scaling_efficiency *= alone;
   const RunQuantiles quantiles = !runs.ran_split_as(point) ? kOtherSplit
@@ -452,8 +452,9 @@ void correct(const Question& question, answer::Prediction& prediction) {
       kTwoSided * std::sqrt(variance_of_kinds(runs.smallest(), question.scenario, 1 - point.communication));
   double below = -std::hypot(quantiles.low * deviation, kinds);
   double above = std::hypot(quantiles.high * deviation, kinds);
-  // Far from what ran, a run leaves no more open than none does.
-  if (!question.scenario.gpu_time_measured) {
+  // Far from what ran, a run of the same split leaves no more open than none does. One of another split may: what it
+  // moves is the middle.
+  if (runs.gpu_time_factor() == 1 && runs.ran_split_as(point)) {
     below = std::max(below, std::min(open_below, 0.0));
     above = std::min(above, std::max(open_above, 0.0));
   }

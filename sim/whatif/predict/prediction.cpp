@@ -383,6 +383,8 @@ Expected<Prediction> prediction_of(const Question& question) {
   }
   prediction.bottleneck = bottleneck_of(question, *laid);
   prediction.interval_90 = interval_of(question, line);
+  const std::pair<Time, Time> unmeasured =
+      scenario.own_runs ? interval_without_runs(question, line) : std::pair(line.step, line.step);
   prediction.provenance = provenance_of(question);
   prediction.traffic = std::move(laid->traffic);
   prediction.critical_path = std::move(line.critical_path);
@@ -395,7 +397,7 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.hfu = executed * static_cast<double>(passes) / line.step / peak;
   const plan::Needed needed = question.plan ? plan::needed_by(scenario, *question.plan) : needed_without_plan(scenario);
   add_memory(needed, prediction);
-  if (scenario.own_runs) correct(question, prediction);
+  if (scenario.own_runs) correct(question, unmeasured, prediction);
   prediction.input = input_part(question, prediction);
   prediction.interval_90.first =
       max(prediction.interval_90.first, min(least_step(question, prediction.traffic), prediction.step_time));

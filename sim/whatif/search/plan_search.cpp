@@ -240,20 +240,16 @@ void PlanSearch::look_at_members(const Open& open) {
       looked_at[m] = is;
       return is;
     };
-    // What is known at little expense first: it dismisses many.
-    const DataSize least = shared_->memories.least(split, family.shape, plan::parts_of(pipeline_of(split)));
-    if (is_too_much(split, least)) {
-      keep_too_large(id, open.bound, least, false);
-      looked_at[m] = true;
-      continue;
-    }
-    if (!is_wanted(open.bound, least)) continue;
-    const DataSize memory = shared_->memories.of(split, family.shape, capacity_);
-    if (is_too_much(split, memory)) {
+    const auto may_fit = [&](DataSize memory) {
+      if (!is_too_much(split, memory)) return is_wanted(open.bound, memory);
       keep_too_large(id, open.bound, memory, false);
-      continue;
-    }
-    if (!is_wanted(open.bound, memory)) continue;
+      looked_at[m] = true;
+      return false;
+    };
+    // What is known at little expense first: it dismisses many.
+    if (!may_fit(shared_->memories.least(split, family.shape, plan::parts_of(pipeline_of(split))))) continue;
+    const DataSize memory = shared_->memories.of(split, family.shape, capacity_);
+    if (!may_fit(memory)) continue;
     const Time bound = max(open.bound, shared_->bounds.by_kernels(split, family.shape) * correction_.least(split));
     if (is_wanted(bound, memory)) push(split, bound, memory, id, Known::kKernels);
   }

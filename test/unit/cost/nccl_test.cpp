@@ -392,6 +392,22 @@ TEST_CASE("nccl: large messages between nodes take more by EFA, and by RDMA from
   CHECK(time(GpuGeneration::kHopper, NetworkTransport::kEfa) == Approx(hopper_ib + 1.4 * 2 * 20 + 2 * (45 - 12)));
 }
 
+TEST_CASE("nccl: RDMA over Ethernet is not slower than TCP on any port", "[unit][cost]") {
+  Communicator c{.gpus = 2, .nodes = 2, .generation = GpuGeneration::kVolta, .fabric = GpuFabric::kNvswitch};
+  c.pcie = Bandwidth::infinity();
+  const auto share = [&](NetworkTransport transport, double gigabits) {
+    c.transport = transport;
+    c.inter = gigabits_per_second(gigabits);
+    return effective_rates(c, {}).inter / c.inter;
+  };
+  CHECK(share(NetworkTransport::kTcp, 25) == Approx(0.94));
+  CHECK(share(NetworkTransport::kRoce, 25) == Approx(0.94));
+  // TCP moves 32 Gb/s of a port at most, and 12 / 12.5 * 0.92 is what RDMA leaves of a fast one.
+  CHECK(share(NetworkTransport::kTcp, 100) == Approx(0.32));
+  CHECK(share(NetworkTransport::kRoce, 35) == Approx(32.0 / 35));
+  CHECK(share(NetworkTransport::kRoce, 100) == Approx(0.8832));
+}
+
 TEST_CASE("nccl: what drives a network of which nobody says it", "[unit][cost]") {
   hardware::Node node;
   CHECK(assumed_transport(node) == NetworkTransport::kTcp);
@@ -402,4 +418,10 @@ TEST_CASE("nccl: what drives a network of which nobody says it", "[unit][cost]")
   CHECK(assumed_transport(node) == NetworkTransport::kRoce);
   node.gpu.form = hardware::Form::kPcie;
   CHECK(assumed_transport(node) == NetworkTransport::kTcp);
+  // What was assumed elsewhere is kept, and stays an assumption.
+  node.network.transport.set(NetworkTransport::kRoce);
+  CHECK(assumed_transport(node) == NetworkTransport::kRoce);
+  CHECK_FALSE(hardware::says_transport(node.network));
+  node.network.transport = std::optional(NetworkTransport::kTcp);
+  CHECK(hardware::says_transport(node.network));
 }

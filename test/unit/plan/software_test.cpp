@@ -72,6 +72,19 @@ TEST_CASE("software: the factor is the exponential of the effects", "[unit][plan
   CHECK(software_factor(job) == SoftwareFactor{.compute = 3, .memory = 5});
 }
 
+TEST_CASE("software: small kernels are layers', not the update's", "[unit][plan]") {
+  Job job = job_of(1);
+  job.software = learnt({{.feature = SoftwareFeature::kMemorySmall, .effect = 0.5},
+                         {.feature = SoftwareFeature::kMemoryYears, .effect = 0.3}});
+  job.software_year = std::optional<double>(2023);
+  const double small = feature(job, SoftwareFeature::kMemorySmall);
+  REQUIRE(small > 0);
+  CHECK(software_factor(job).memory == Approx(std::exp(0.5 * small + 0.3)));
+  CHECK(software_factor(job).update == Approx(std::exp(0.3)));
+  job.gpu_time_factor = 2.0;
+  CHECK(gpu_time_factor_of(job).update == Approx(2 * std::exp(0.3)));
+}
+
 TEST_CASE("software: what a job's features are", "[unit][plan]") {
   Job job = job_of(1024);
   CHECK(feature(job, SoftwareFeature::kAlways) == 1);

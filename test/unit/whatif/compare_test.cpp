@@ -68,6 +68,9 @@ TEST_CASE("compare: what drives the network stays under another GPU, and is trie
   // GPU time is a tenth of this step: no GPU makes it twice as fast.
   CHECK(compared.alternatives[0].speedup == Approx(compared.alternatives[1].speedup));
   CHECK(compared.alternatives[0].speedup < 1.2);
+  // Asked alone, that GPU would come with RDMA: what says the same is named.
+  CHECK(compared.alternatives[0].prediction.notes.back() ==
+        "network: driven as the baseline's is; alone this is --set network.transport=tcp");
   const auto helping = whatif::what_would_help(catalog(), old).value();
   CHECK(std::any_of(helping.alternatives.begin(), helping.alternatives.end(),
                     [](const auto& one) { return one.name == "network.transport = roce"; }));

@@ -109,6 +109,24 @@ TEST_CASE("own runs: a measured step of the very job is what is predicted for it
   CHECK(predictor.step_time(scenario).value().in(milliseconds) == Approx(600));
 }
 
+TEST_CASE("own runs: far from what ran, a run leaves no more open than none", "[unit][whatif]") {
+  const auto split = [](const std::string& nodes) {
+    const std::vector<Override> settings{{"model", "gpt2_medium", {}}, {"node", "dgx-a100", {}},
+                                         {"nodes", nodes, {}},         {"precision", "bf16", {}},
+                                         {"batch", "4", {}},           {"parallel.tensor", "8", {}}};
+    return whatif::resolve(catalog(), settings).value();
+  };
+  const Time ran = whatif::predict(split("2")).value().step_time * 0.9;
+  const auto runs = whatif::OwnRuns::learn(std::vector<whatif::OwnRun>{{split("2"), ran}}).value();
+  for (const char* nodes : {"4", "64", "512"}) {
+    const auto none = whatif::predict(split(nodes)).value();
+    const auto with = whatif::predict(whatif::corrected(split(nodes), runs)).value();
+    CHECK(with.step_time < none.step_time);
+    CHECK(with.interval_90.second / with.step_time <= none.interval_90.second / none.step_time * (1 + 1e-9));
+    CHECK(with.interval_90.first / with.step_time >= none.interval_90.first / none.step_time * (1 - 1e-9));
+  }
+}
+
 TEST_CASE("own runs: one GPU's step sets the GPU's speed, not the network's", "[unit][whatif]") {
   const auto one = predicted(job({{"nodes", "1", {}}, {"gpus_per_node", "1", {}}}));
   const double twice = 2 * one.step_time.in(milliseconds);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "catalog.h"
+#include "chosen_plan.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/plan_search.h"
 #include "ddlsim/whatif/predict.h"
@@ -14,28 +15,14 @@
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
+using ddlsim::test::chosen;
+using ddlsim::test::no_time;
 using ddlsim::test::TinyTransformer;
+using ddlsim::test::value_of;
 using namespace ddlsim::whatif;
 using Catch::Matchers::Contains;
 
 namespace {
-
-Time no_time() { return Time::zero(); }
-
-answer::PlanChoice chosen(const std::vector<Override>& settings, const PlanOptions& options = {}) {
-  const auto choice = search_plans(catalog(), settings, options, no_time);
-  if (!choice) FAIL(to_string(choice.error()));
-  return *choice;
-}
-
-std::string value_in(const answer::PlanSettings& plan, std::string_view path) {
-  for (const auto& [one, value] : plan) {
-    if (one == path) {
-      return value;
-    }
-  }
-  return {};
-}
 
 std::vector<Override> with(std::vector<Override> settings, std::vector<Override> more) {
   settings.insert(settings.end(), more.begin(), more.end());
@@ -66,10 +53,10 @@ int choices_apart(const answer::PlanSettings& a, const answer::PlanSettings& b) 
   for (const char* path : {"nodes", "parallel.tensor", "parallel.pipeline", "parallel.context", "parallel.expert",
                            "parallel.expert_tensor", "parallel.data", "batch", "parallel.layers_per_stage",
                            "parallel.zero", "parallel.recompute", "parallel.sequence", "parallel.context_by"}) {
-    apart += value_in(a, path) == value_in(b, path) ? 0 : 1;
+    apart += value_of(a, path) == value_of(b, path) ? 0 : 1;
   }
   const auto schedule = [](const answer::PlanSettings& plan) {
-    return value_in(plan, "parallel.schedule") + value_in(plan, "parallel.virtual_stages");
+    return value_of(plan, "parallel.schedule") + value_of(plan, "parallel.virtual_stages");
   };
   return apart + (schedule(a) == schedule(b) ? 0 : 1);
 }
@@ -101,7 +88,7 @@ TEST_CASE("plan choice: by cost, what would change the choice is the cheapest pl
   const auto half = sensitivity_in(chosen(settings, options), "NVLink half as fast");
   const auto then = chosen(with(settings, {{"nvlink", "225 GB/s", {}}}), options);
   CHECK(half.plan == then.best.plan);
-  CHECK(value_in(half.plan, "nodes") == "1");
+  CHECK(value_of(half.plan, "nodes") == "1");
   CHECK(half.cost->in(dollars) == Approx(then.best.cost->in(dollars)));
   // The fastest of two servers is faster, and dearer.
   CHECK(half.step_time == then.best.prediction.step_time);
@@ -197,7 +184,7 @@ TEST_CASE("plan choice: a list of values is what plans choose among", "[unit][wh
     CHECK(searched(path, list) == searched(path, first) + searched(path, second));
     const auto choice = chosen(with(settings, {{path, "none", {}}, {path, list, {}}}), all);
     for (const auto& one : choice.next) {
-      const std::string value = value_in(one.plan, path);
+      const std::string value = value_of(one.plan, path);
       CHECK((value == first || value == second));
     }
     const auto best = std::min(chosen(with(settings, {{path, first, {}}}), all).best.prediction.step_time,
@@ -218,7 +205,7 @@ TEST_CASE("plan choice: what Megatron-LM's schedules would take is told where th
   // Launches would hide what stages wait.
   const auto settings = model.on({{"parallel.pipeline", "4", {}}, {"batch", "1", {}}, {"cuda_graphs", "yes", {}}});
   const auto choice = chosen(settings);
-  REQUIRE(value_in(choice.best.plan, "parallel.schedule").starts_with("z"));
+  REQUIRE(value_of(choice.best.plan, "parallel.schedule").starts_with("z"));
   const auto own = chosen(with(settings, {{"parallel.schedule", "1f1b,interleaved", {}}}));
   CHECK(has_note(choice, "Megatron-LM has 1f1b and interleaved; the best plan with these takes " +
                              to_text(own.best.prediction.step_time) + " against " +

@@ -4,35 +4,26 @@
 #include <vector>
 
 #include "catalog.h"
+#include "chosen_plan.h"
 #include "ddlsim/whatif/plan_search.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
+using ddlsim::test::no_time;
+using ddlsim::test::refused_plan;
 using namespace ddlsim::whatif;
 using Catch::Matchers::Contains;
 
-namespace {
-
-Time no_time() { return Time::zero(); }
-
-std::string refused(const std::vector<Override>& settings) {
-  const auto choice = search_plans(catalog(), settings, {}, no_time);
-  REQUIRE_FALSE(choice);
-  return to_string(choice.error());
-}
-
-}  // namespace
-
 TEST_CASE("plan reasons: what fails on the host's memory is not explained by the GPU's", "[unit][whatif]") {
-  const auto why = refused({{"model", "llama_3_1_70b", {}},
-                            {"node", "dgx-a100", {}},
-                            {"gpu", "a100-80gb", {}},
-                            {"gpu.memory_size", "90 GB", {}},
-                            {"global_batch", "8", {}},
-                            {"parallel.context", "1", {}},
-                            {"parallel.tensor", "8", {}},
-                            {"parallel.recompute", "full", {}},
-                            {"parallel.offload_optimizer", "yes", {}}});
+  const auto why = refused_plan({{"model", "llama_3_1_70b", {}},
+                                 {"node", "dgx-a100", {}},
+                                 {"gpu", "a100-80gb", {}},
+                                 {"gpu.memory_size", "90 GB", {}},
+                                 {"global_batch", "8", {}},
+                                 {"parallel.context", "1", {}},
+                                 {"parallel.tensor", "8", {}},
+                                 {"parallel.recompute", "full", {}},
+                                 {"parallel.offload_optimizer", "yes", {}}});
   CHECK_THAT(why, Contains("of 1.024 TB in a server's host memory") && Contains("too much") && !Contains("per GPU"));
   CHECK_THAT(why, Contains("the smallest cluster that fits: 2 x "));
 }

@@ -5,18 +5,21 @@
 #include <string>
 
 #include "catalog.h"
+#include "chosen_plan.h"
 #include "ddlsim/whatif/predict.h"
 #include "tiny_transformer.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
+using ddlsim::test::chosen;
+using ddlsim::test::no_time;
+using ddlsim::test::refused_plan;
 using ddlsim::test::TinyTransformer;
+using ddlsim::test::value_of;
 using namespace ddlsim::whatif;
 using Catch::Matchers::Contains;
 
 namespace {
-
-Time no_time() { return Time::zero(); }
 
 std::vector<Override> job(std::vector<Override> more) {
   std::vector<Override> settings{{"model", "gpt2", {}},
@@ -32,22 +35,7 @@ std::vector<Override> job(std::vector<Override> more) {
 }
 
 answer::PlanChoice found(const std::vector<Override>& settings, const PlanOptions& options = {.explain = false}) {
-  const auto choice = search_plans(catalog(), settings, options, no_time);
-  if (!choice) FAIL(to_string(choice.error()));
-  return *choice;
-}
-
-std::string refused(const std::vector<Override>& settings, const PlanOptions& options = {}) {
-  const auto choice = search_plans(catalog(), settings, options, no_time);
-  REQUIRE_FALSE(choice);
-  return to_string(choice.error());
-}
-
-std::string value_of(const answer::PlanSettings& plan, std::string_view path) {
-  for (const auto& [one, value] : plan) {
-    if (one == path) return value;
-  }
-  return {};
+  return chosen(settings, options);
 }
 
 /// What is shown is what trying every plan shows.
@@ -389,7 +377,7 @@ TEST_CASE("plan search: stated chunks are those of a pipeline", "[unit][whatif]"
   const answer::PlanChoice choice = found(settings, {.next = 100, .explain = false});
   for (const auto& one : choice.next) CHECK(value_of(one.plan, "parallel.virtual_stages") == "2");
   // Without a pipeline there are none.
-  CHECK_THAT(refused(job({{"parallel.virtual_stages", "2", {}}, {"parallel.pipeline", "1", {}}})),
+  CHECK_THAT(refused_plan(job({{"parallel.virtual_stages", "2", {}}, {"parallel.pipeline", "1", {}}})),
              Contains("parts of a rank without a pipeline"));
 }
 
@@ -402,17 +390,19 @@ TEST_CASE("plan search: of alike stages more micro-batches leave a smaller bubbl
 }
 
 TEST_CASE("plan search: what no plan can do says what one can", "[unit][whatif]") {
-  CHECK_THAT(refused(job({{"model", "resnet50", {}}, {"parallel.tensor", "4", {}}, {"global_batch", "64", {}}})),
+  CHECK_THAT(refused_plan(job({{"model", "resnet50", {}}, {"parallel.tensor", "4", {}}, {"global_batch", "64", {}}})),
              Contains("parallel.tensor = 4: legal here: 1"));
-  CHECK_THAT(refused(job({{"parallel.pipeline", "3", {}}})), Contains("parallel.pipeline = 3: legal here: 1, 2, 4"));
-  CHECK_THAT(refused(job({{"global_batch", "3", {}}, {"parallel.tensor", "1", {}}, {"parallel.pipeline", "1", {}}})),
-             Contains("parallel.pipeline = 1: legal here: 4"));
-  CHECK_THAT(refused(job({{"strategy", "ps", {}}})), Contains("use strategy allreduce"));
-  CHECK_THAT(refused(job({{"model", "pai_bert", {}}})), Contains("no layers to split"));
-  CHECK_THAT(refused(job({{"fidelity", "event", {}}})), Contains("analytic"));
-  CHECK_THAT(refused(job({{"strategy.accumulation", "2", {}}})), Contains("global_batch"));
-  CHECK_THAT(refused(job({{"global_batch", "many", {}}})), Contains("global_batch"));
-  CHECK_THAT(refused(job({}), {.objective = answer::PlanObjective::kCost}), Contains("--price"));
+  CHECK_THAT(refused_plan(job({{"parallel.pipeline", "3", {}}})),
+             Contains("parallel.pipeline = 3: legal here: 1, 2, 4"));
+  CHECK_THAT(
+      refused_plan(job({{"global_batch", "3", {}}, {"parallel.tensor", "1", {}}, {"parallel.pipeline", "1", {}}})),
+      Contains("parallel.pipeline = 1: legal here: 4"));
+  CHECK_THAT(refused_plan(job({{"strategy", "ps", {}}})), Contains("use strategy allreduce"));
+  CHECK_THAT(refused_plan(job({{"model", "pai_bert", {}}})), Contains("no layers to split"));
+  CHECK_THAT(refused_plan(job({{"fidelity", "event", {}}})), Contains("analytic"));
+  CHECK_THAT(refused_plan(job({{"strategy.accumulation", "2", {}}})), Contains("global_batch"));
+  CHECK_THAT(refused_plan(job({{"global_batch", "many", {}}})), Contains("global_batch"));
+  CHECK_THAT(refused_plan(job({}), {.objective = answer::PlanObjective::kCost}), Contains("--price"));
 }
 
 TEST_CASE("plan search: a model that fits nowhere says what it lacks", "[unit][whatif]") {
