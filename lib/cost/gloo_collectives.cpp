@@ -31,6 +31,8 @@ struct GlooCosts {
   [[nodiscard]] double rest() const { return (n - 1) / n; }
   /// A byte in each of so many messages that a rank sends at once.
   [[nodiscard]] Time at_once(double messages) const { return max(port * (messages * local), connection); }
+  /// A byte that the CPU sums while the next one comes; of segments each waits for its message's delay.
+  [[nodiscard]] Time summed() const { return max(connection, bytes(1) / kCpuSum); }
   [[nodiscard]] Time segment() const { return max(connection + delay / kGlooSegment * bytes(1), bytes(1) / kCpuSum); }
 };
 
@@ -66,7 +68,7 @@ CollectiveLine gloo_line(Algorithm algorithm, const GlooCosts& k, Time latency, 
 void add_ring(std::vector<CollectiveLine>& lines, const GlooCosts& k, double passes, Time besides) {
   const double share = passes * k.rest();
   CollectiveLine small =
-      gloo_line(Algorithm::kRing, k, k.delay * (2 * passes * (k.n - 1)), k.connection * share + besides, share);
+      gloo_line(Algorithm::kRing, k, k.delay * (2 * passes * (k.n - 1)), k.summed() * share + besides, share);
   CollectiveLine large = gloo_line(Algorithm::kRing, k, Time::zero(), k.segment() * share + besides, share);
   small.up_to = large.above = kGlooSegment * (2 * k.n);
   lines.push_back(small);

@@ -60,7 +60,8 @@ PsPath ps_path(const PsFabric& fabric, std::int64_t shards) {
   path.per_byte[2] = wire(senders * share, 1, fabric.server_network, senders);
   path.per_byte[4] = wire(senders * share, fabric.pulled, fabric.server_network, senders);
   path.per_message[1] = path.per_message[5] = fabric.transport.per_message * at_node;
-  path.per_message[2] = path.per_message[4] = fabric.transport.per_message * senders;
+  path.per_message[2] = path.per_message[4] =
+      fabric.transport.per_message * (senders * (fabric.whole_pieces ? share : 1.0));
   path.travel[2] = path.travel[5] = fabric.latency;
   return path;
 }

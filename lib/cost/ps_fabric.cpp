@@ -16,6 +16,17 @@ Bandwidth rate_to_servers(const plan::Job& job, const ReachedRates& rates, const
   return transport_rate(variation.open_network ? driven_by(c, *variation.open_network) : c);
 }
 
+/// Likewise the GPUs of a node by each other, where their gradients are summed before they leave it.
+Bandwidth rate_to_peers(const plan::Job& job, const ReachedRates& rates, const Variation& variation) {
+  const CollectiveLibrary library = collective_library_of(job);
+  if (job.cluster.gpus_per_node < 2 || library.intra_efficiency) return rates.peer;
+  Communicator c = communicator_of(job.cluster, 1, job.cluster.gpus_per_node);
+  const bool nvlink = job.cluster.node.peers(job.cluster.gpus_per_node).by_nvlink();
+  c.intra = c.intra * (nvlink ? variation.nvlink : variation.pcie);
+  c.host_share = c.host_share * variation.pcie;
+  return effective_rates(c, library).intra;
+}
+
 }  // namespace
 
 PsFabric servers_of(const plan::Job& job, const plan::StepPlan& plan, const ReachedRates& rates,
@@ -28,9 +39,10 @@ PsFabric servers_of(const plan::Job& job, const plan::StepPlan& plan, const Reac
                   .local = servers.local,
                   .colocated = servers.colocated,
                   .local_aggregation = servers.local_aggregation,
+                  .whole_pieces = plan::grouping_of(job.strategy) == plan::Grouping::kPartitions,
                   .pushes_meet_pulls = !plan.exchange.pull_at_start,
                   .pcie = rates.pcie_share,
-                  .peer = rates.peer,
+                  .peer = rate_to_peers(job, rates, variation),
                   .node_network = min(network, rates.from_slots),
                   .server_network = network,
                   .server_memory = plan::host_memory_rate(job) * variation.server_memory,

@@ -11,7 +11,8 @@
 //                                                                        compressed gradients of whole weights
 // W workers send, k of them on one node; with aggregation inside the node W is the number of nodes and k is 1. A piece
 // that is spread over S servers loads each of them with s/S; a piece that lives on one server loads that one with s,
-// which is why the largest tensor of a badly placed model sets the step. A station's rate is the wire's or the
+// which is why the largest tensor of a badly placed model sets the step. Pieces cut to one size (P3, BytePS) live on one
+// server each, in turn: of many, a server sees one in S, bytes and messages alike. A station's rate is the wire's or the
 // transport's connections', whichever is slower: R_node = min(B_node, C b), C the connections it has (one per worker
 // and server). Between 2|3 and 5|6 a piece travels for the network's latency, which occupies nobody. With all workers
 // on one node the weights are in its memory and only 1, 4 and 7 remain. On machines that are both worker and server,
@@ -57,6 +58,7 @@ struct PsFabric {
   bool local = false;              // all workers on one node, weights in its memory
   bool colocated = false;          // servers on the workers' machines
   bool local_aggregation = false;  // a node's workers push and pull as one
+  bool whole_pieces = false;       // a piece that any server may have is a message to one of them, not to each
   bool pushes_meet_pulls = true;   // both are under way at once, so that they share ports of co-located servers
   Bandwidth pcie{};                // one GPU's share of its uplink
   Bandwidth peer{};                // between the GPUs of a node, for aggregation inside it
