@@ -31,8 +31,6 @@ struct GlooCosts {
   [[nodiscard]] double rest() const { return (n - 1) / n; }
   /// A byte in each of so many messages that a rank sends at once.
   [[nodiscard]] Time at_once(double messages) const { return max(port * (messages * local), connection); }
-  /// A byte that the CPU sums while the next one comes; of segments each waits for its message's delay.
-  [[nodiscard]] Time summed() const { return max(connection, bytes(1) / kCpuSum); }
   [[nodiscard]] Time segment() const { return max(connection + delay / kGlooSegment * bytes(1), bytes(1) / kCpuSum); }
 };
 
@@ -68,9 +66,12 @@ CollectiveLine gloo_line(Algorithm algorithm, const GlooCosts& k, Time latency, 
 void add_ring(std::vector<CollectiveLine>& lines, const GlooCosts& k, double passes, Time besides) {
   const double share = passes * k.rest();
   CollectiveLine small =
-      gloo_line(Algorithm::kRing, k, k.delay * (2 * passes * (k.n - 1)), k.summed() * share + besides, share);
+      gloo_line(Algorithm::kRing, k, k.delay * (2 * passes * (k.n - 1)), k.connection * share + besides, share);
   CollectiveLine large = gloo_line(Algorithm::kRing, k, Time::zero(), k.segment() * share + besides, share);
-  small.up_to = large.above = kGlooSegment * (2 * k.n);
+  // Both take as long where segments become shorter than 1 MiB, or where the CPU sums slower than they come.
+  const Time more = (k.segment() - k.connection) * share;
+  const DataSize full = kGlooSegment * (2 * k.n);
+  small.up_to = large.above = more > Time::zero() ? min(full, bytes(1) * (small.latency / more)) : full;
   lines.push_back(small);
   lines.push_back(large);
 }

@@ -39,12 +39,16 @@ PsPath ps_path(const PsFabric& fabric, std::int64_t shards) {
   const double share = 1.0 / static_cast<double>(shards);
   PsPath path;
   Time copy = fabric.transport.through_host || fabric.local ? byte / fabric.pcie : Time::zero();
+  Time among;
   if (fabric.local_aggregation && per_node > 1) {
-    // Each GPU sums its part of the gradient, then copies that part alone: a reduce-scatter, and its mirror image.
-    copy = copy / per_node + byte * ((per_node - 1.0) / per_node) / fabric.peer;
+    // Each GPU sums its part of the gradient, then copies that part alone: a reduce-scatter, and its mirror image. Both
+    // go both ways over the node's links, which they share where they meet.
+    copy = copy / per_node;
+    among = byte * ((per_node - 1.0) / per_node) / fabric.peer;
   }
-  path.per_byte[0] = copy;
-  path.per_byte[6] = copy * fabric.pulled;
+  const double both = 1.0 + fabric.pulled;
+  path.per_byte[0] = copy + among * (fabric.pushes_meet_pulls ? both : 1.0);
+  path.per_byte[6] = copy * fabric.pulled + among * (fabric.pushes_meet_pulls ? both : fabric.pulled);
   path.per_byte[3] = byte * (share * (3.0 * senders + fabric.update_accesses * fabric.pulled)) / fabric.server_memory;
   if (fabric.local) return path;
   const double away = fabric.colocated ? (nodes - 1.0) / nodes : 1.0;

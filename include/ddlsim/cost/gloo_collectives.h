@@ -9,7 +9,7 @@
 //   broadcast       2 k d + S sum over j = 1..k of max(j g / R, 1 / f)       a rank sends to all its children at once,
 //                   the first of which has all others of its half below it: the tree of gloo/broadcast.cc
 //   all_reduce      2 (n-1)/n S (1 / f + d / 1 MiB)                           ring in segments of 1 MiB at most,
-//                   below 2n MiB 4 (n-1) d + 2 (n-1)/n S / f                  two of them on their way
+//                   below 2n MiB 4 (n-1) d + 2 (n-1)/n S / f, if more     two of them on their way
 //   all_gather      2 (n-1) d + (n-1)/n S / f                                 ring
 //   reduce_scatter  half an all_reduce
 //   reduce          half an all_reduce, and (n-1)/n S / R into the root

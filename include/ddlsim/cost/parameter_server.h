@@ -1,7 +1,8 @@
 // Parameter servers: one gradient piece on its way from a worker to its server and back.
 //
 // A piece of s bytes passes seven stations, each of which serves one piece at a time, in order:
-//   1 copy out   s / B_pcie (+ sum inside the node)                      GPU to host
+//   1 copy out   s / B_pcie (+ sum inside the node, whose links it       GPU to host
+//                shares with what comes back where both are under way)
 //   2 send       k s / R_node + k t_message                              worker node to network
 //   3 receive    W s / R_server + W t_message                            server from network
 //   4 sum        (3 W s + u r s) / B_memory                              reads and writes of the server's memory:
@@ -11,12 +12,12 @@
 //                                                                        compressed gradients of whole weights
 // W workers send, k of them on one node; with aggregation inside the node W is the number of nodes and k is 1. A piece
 // that is spread over S servers loads each of them with s/S; a piece that lives on one server loads that one with s,
-// which is why the largest tensor of a badly placed model sets the step. Pieces cut to one size (P3, BytePS) live on one
-// server each, in turn: of many, a server sees one in S, bytes and messages alike. A station's rate is the wire's or the
-// transport's connections', whichever is slower: R_node = min(B_node, C b), C the connections it has (one per worker
-// and server). Between 2|3 and 5|6 a piece travels for the network's latency, which occupies nobody. With all workers
-// on one node the weights are in its memory and only 1, 4 and 7 remain. On machines that are both worker and server,
-// (N-1)/N of the bytes leave the machine, and pushes share each port's direction with what its server serves.
+// which is why the largest tensor of a badly placed model sets the step. Pieces cut to one size (P3, BytePS) live on
+// one server each, in turn: of many, a server sees one in S, bytes and messages alike. A station's rate is the wire's
+// or the transport's connections', whichever is slower: R_node = min(B_node, C b), C the connections it has (one per
+// worker and server). Between 2|3 and 5|6 a piece travels for the network's latency, which occupies nobody. With all
+// workers on one node the weights are in its memory and only 1, 4 and 7 remain. On machines that are both worker and
+// server, (N-1)/N of the bytes leave the machine, and pushes share each port's direction with what its server serves.
 // Source: Li et al., OSDI 2014 (design); Jiang et al., BytePS, OSDI 2020 (full duplex, bandwidth optimum).
 // Limits: no TCP incast or retransmission; the servers' own stalls; one NUMA domain.
 //
@@ -59,7 +60,7 @@ struct PsFabric {
   bool colocated = false;          // servers on the workers' machines
   bool local_aggregation = false;  // a node's workers push and pull as one
   bool whole_pieces = false;       // a piece that any server may have is a message to one of them, not to each
-  bool pushes_meet_pulls = true;   // both are under way at once, so that they share ports of co-located servers
+  bool pushes_meet_pulls = true;   // at once under way: they share a node's links, and ports of co-located servers
   Bandwidth pcie{};                // one GPU's share of its uplink
   Bandwidth peer{};                // between the GPUs of a node, for aggregation inside it
   Bandwidth node_network{};        // of a worker node

@@ -121,6 +121,10 @@ TEST_CASE("ps: workers of a node share its port, servers share the load", "[unit
   fabric.peer = gigabytes_per_second(70);
   CHECK(station(1) == Approx(0.5));
   CHECK(station(2) == Approx(1));
+  // Its links carry what comes back as well, where both are under way.
+  CHECK(station(0) == Approx(0.1 / 8 + 2 * 7.0 / 8 / 70));
+  CHECK(station(6) == Approx(station(0)));
+  fabric.pushes_meet_pulls = false;
   CHECK(station(0) == Approx(0.1 / 8 + 7.0 / 8 / 70));
 }
 
@@ -136,6 +140,15 @@ TEST_CASE("ps: servers on the workers' machines share their ports", "[unit][cost
   CHECK(ps_path(fabric, 4).per_byte[1].in(nanoseconds) == Approx(1.5));
   fabric.pushes_meet_pulls = false;
   CHECK(ps_path(fabric, 4).per_byte[1].in(nanoseconds) == Approx(0.75));
+}
+
+TEST_CASE("ps: a piece of one size is a message to one server, a tensor that is spread one to each", "[unit][cost]") {
+  PsFabric fabric{.workers = 8, .servers = 4};
+  fabric.transport.per_message = microseconds(20);
+  CHECK(ps_path(fabric, 4).per_message[2].in(microseconds) == Approx(8 * 20));
+  fabric.whole_pieces = true;
+  CHECK(ps_path(fabric, 4).per_message[2].in(microseconds) == Approx(8 * 20 / 4.0));
+  CHECK(ps_path(fabric, 4).per_message[1].in(microseconds) == Approx(20));
 }
 
 TEST_CASE("ps: a transport's connections may be slower than the wire", "[unit][cost]") {
