@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <utility>
 
 namespace ddlsim::calib {
 namespace {
@@ -26,9 +27,9 @@ Expected<void> check(const MeasuredRun& run) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("a run on {} x {} GPUs with a batch of {}", point.servers,
                                                          point.gpus_per_server, point.batch));
   }
-  if (!(point.communication >= 0 && point.communication <= 1)) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("a share of communication of {}: not between 0 and 1", point.communication));
+  for (const auto& [share, what] : {std::pair{point.communication, "communication"}, {point.fixed, "fixed time"}}) {
+    if (share >= 0 && share <= 1) continue;
+    return fail(ErrorCode::kInvalidArgument, fmt::format("a share of {} of {}: not between 0 and 1", what, share));
   }
   if (!std::isfinite(run.residual)) return fail(ErrorCode::kInvalidArgument, "a run whose step is no number");
   return {};
@@ -56,10 +57,11 @@ double deviation_between(const RunPoint& x, const RunPoint& y, const RunPrior& p
   return std::sqrt(sum);
 }
 
-Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, const RunPrior& prior) {
+Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, const RunPrior& prior, double on_gpus) {
   if (runs.empty()) return fail(ErrorCode::kInvalidArgument, "no measured run");
   RunPosterior posterior;
   posterior.prior_ = prior;
+  posterior.on_gpus_ = on_gpus;
   posterior.smallest_ = runs.front().point;
   // Runs of one configuration are one run of their mean, with less noise.
   std::vector<double> means;
@@ -90,7 +92,7 @@ Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, co
   for (Index i = 0; i < n; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const RunPoint& x = posterior.points_[at];
-    residuals(i) = means[at] - posterior.base_ * posterior.kept(x);
+    residuals(i) = means[at] - posterior.mean(x);
     noise(i, i) = square(prior.noise) / counts[at];
     for (Index j = 0; j < n; ++j) {
       of_prior(i, j) = posterior.covariance(x, posterior.points_[static_cast<std::size_t>(j)]);
@@ -137,7 +139,8 @@ double RunPosterior::covariance(const RunPoint& x, const RunPoint& y) const {
 }
 
 double RunPosterior::alike(const RunPoint& x, const RunPoint& y) const {
-  return (x.split == y.split ? square(prior_.split) : 0) + (x.software == y.software ? square(prior_.series) : 0);
+  return (x.split == y.split ? square(prior_.split) : 0) + (x.software == y.software ? square(prior_.series) : 0) +
+         square(prior_.fixed) * x.fixed * y.fixed;
 }
 
 double RunPosterior::kept(const RunPoint& x) const {
@@ -145,11 +148,15 @@ double RunPosterior::kept(const RunPoint& x) const {
   return all > 0 ? alike(x, smallest_) / all : 1;
 }
 
+double RunPosterior::mean(const RunPoint& x) const {
+  return base_ * kept(x) - on_gpus_ * (1 - kept(x)) * (1 - x.communication);
+}
+
 RunEstimate RunPosterior::at(const RunPoint& point) const {
   const std::size_t n = points_.size();
   std::vector<double> to_runs(n);
   for (std::size_t i = 0; i < n; ++i) to_runs[i] = covariance(point, points_[i]);
-  RunEstimate estimate{.residual = base_ * kept(point)};
+  RunEstimate estimate{.residual = mean(point)};
   double variance = covariance(point, point) + square(prior_.noise);
   for (std::size_t i = 0; i < n; ++i) {
     estimate.residual += to_runs[i] * weights_[i];

@@ -2,17 +2,19 @@
 //
 // A run is a configuration x (GPUs per server, servers, batch) with a measured step t and what the model predicts for
 // it, P(x). The residual r(x) = ln(t / P) is a Gaussian process along the series:
-//   r(x) = r0 k(x) + f(x) + noise     r0: of the smallest configuration, kept everywhere but in other splits
+//   r(x) = r0 k(x) + f(x) + noise     r0: of the smallest configuration, kept but in other splits and fuller passes
 //   cov f(x), f(y) = s_k^2 a b + s_K^2 min(a, b)              a, b = log2(GPUs per server)
 //                  + s_j^2 [both over several servers]
 //                  + s_n^2 u v + s_N^2 min(u, v)              u, v = log2(servers)
 //                  + s_c^2 c d                                c, d = share of the step that is no GPU time
 //                  + s_B^2 min(|p|, |q|) if p q > 0           p, q = log2(batch / batch of the smallest)
-//                  + S(x, y) - k(x) k(y) (s_0^2 + s_p^2)
-//   S(x, y) = s_p^2 [x, y split alike] + s_0^2 [x, y run by the same software]
-//   k(x) = S(x, smallest) / (s_0^2 + s_p^2): 1 where x is split and run as the smallest configuration is
+//                  + S(x, y) - k(x) k(y) S(smallest, smallest)
+//   S(x, y) = s_p^2 [x, y split alike] + s_0^2 [x, y run by the same software] + s_h^2 h i
+//                                                  h, i = share of the GPU time that does not grow with the batch
+//   k(x) = S(x, smallest) / S(smallest, smallest): 1 where x is split, run and filled as the smallest configuration is
 // all but the last: a drift and a Brownian path along GPUs per server and along servers, a jump where the network
-// begins, and a communication that is slower or faster than modelled. Given runs g the residual at x is
+// begins, and a communication that is slower or faster than modelled. By s_h a step of few samples is late for what
+// every pass takes, whatever its samples, which a larger batch hardly has. Given runs g the residual at x is
 //   r0 k(x) + K_xg (K_gg + s_e^2 I)^-1 (r_g - r0 k_g),  variance  K_xx - K_xg (K_gg + s_e^2 I)^-1 K_gx + s_e^2
 // by Cholesky. The standard deviations are the prior's: see RunPrior. Several runs of one configuration are one of
 // their mean, with s_e^2 over their number.
@@ -23,7 +25,8 @@
 // a run that fits no prior is still met, and the interval says how little is known beside it.
 //
 // The smallest configuration (`smaller` below) sets r0 by the mean of its runs. Callers that know better what made its
-// difference (whatif/own_runs.h puts it on the GPU's speed) predict with that first; r0 is then 0.
+// difference (whatif/own_runs.h puts it on the GPU's speed) predict with that first, all GPU time e^g times as long; r0
+// is then 0, and what x does not keep of g is taken back: r(x) is less by g (1 - k(x)) (1 - c).
 //
 // Worked example (test): one GPU as predicted, two servers of one GPU 1.2 times as long, c = 0 in both. With s_j and
 // s_N alone, 0.1 each, and noise 0.1: K_gg = 0.02 + 0.01, so at four servers (K_xg = 0.02, K_xx = 0.03) the step takes
@@ -31,6 +34,9 @@
 //
 // And (test): a job whose first split takes 1.2 times what is predicted; another, s_0 = s_p, is expected at
 // exp(ln 1.2 / 2) = 1.095, +- sqrt(1.5 s_p^2 + s_e^2).
+//
+// And (test): one sample takes twice what is predicted, h = 0.6; of many samples, h = 0.1, with s_0 = 0.2 and s_h = 1 a
+// share of (0.04 + 0.06) / (0.04 + 0.36) = 1/4 is kept: 2^(1/4) = 1.19 times.
 //
 // Limits: residuals of one job; nothing is learnt about another model or GPU. Rasmussen and Williams, "Gaussian
 // Processes for Machine Learning" (2006), algorithm 2.1.
@@ -53,6 +59,7 @@ struct RunPoint {
   std::int64_t servers = 1;
   double batch = 1;          // samples per GPU and pass
   double communication = 0;  // share of the step that is no GPU time: 1 - d ln P / d ln(GPU time)
+  double fixed = 0;          // share of the GPU time that does not grow with the batch: launches, the weights' update
   RunSplit split{};
   std::int64_t software = 0;  // that runs a split model: equal where the same does
 
@@ -80,6 +87,7 @@ struct RunPrior {
   double batch = 0.05;          // s_B, per root of a doubling: assumed
   double series = 0.13;         // s_0, what a job's splits share if the same software runs them
   double split = 0.16;          // s_p, of a split of its own
+  double fixed = 1.0;           // s_h, of a GPU whose time does not grow with the batch
   double noise = 0.02;          // s_e, of one run: assumed
 };
 
@@ -91,19 +99,22 @@ struct RunEstimate {
 /// Of f(x) - f(y) for two configurations of which none was measured, r0 being the same:
 ///   s_k^2 (a - b)^2 + s_K^2 |a - b| + s_j^2 [one of them over several servers] + s_n^2 (u - v)^2 + s_N^2 |u - v|
 ///   + s_c^2 (c - d)^2 + s_B^2 |p - q| + 2 s_p^2 [split differently] + 2 s_0^2 [run by different software], and its
-///   root.
+///   root. Without s_h: who compares does not ask what is fixed.
 [[nodiscard]] double deviation_between(const RunPoint& x, const RunPoint& y, const RunPrior& prior = {});
 
 class RunPosterior {
  public:
-  /// Errors: kInvalidArgument without runs, for counts or batches below one, shares outside [0, 1] and residuals that
-  /// are no numbers.
-  [[nodiscard]] static Expected<RunPosterior> learn(std::span<const MeasuredRun> runs, const RunPrior& prior = {});
+  /// `on_gpus`: g, what the predictions have on all GPU time already. Errors: kInvalidArgument without runs, for counts
+  /// or batches below one, shares outside [0, 1] and residuals that are no numbers.
+  [[nodiscard]] static Expected<RunPosterior> learn(std::span<const MeasuredRun> runs, const RunPrior& prior = {},
+                                                    double on_gpus = 0);
 
   [[nodiscard]] RunEstimate at(const RunPoint& point) const;
   /// Of the smallest configuration, whose residual is kept.
   [[nodiscard]] const RunPoint& smallest() const { return smallest_; }
   [[nodiscard]] double base() const { return base_; }
+  /// k(x): the share of the smallest configuration's residual that another one keeps.
+  [[nodiscard]] double kept(const RunPoint& x) const;
   /// What the other runs and the prior, as it is, say of each run, in the order in which they were given.
   [[nodiscard]] std::span<const RunEstimate> by_others() const { return others_; }
 
@@ -111,12 +122,13 @@ class RunPosterior {
   [[nodiscard]] double covariance(const RunPoint& x, const RunPoint& y) const;
   /// S(x, y).
   [[nodiscard]] double alike(const RunPoint& x, const RunPoint& y) const;
-  /// k(x): the share of the smallest configuration's residual that another one keeps.
-  [[nodiscard]] double kept(const RunPoint& x) const;
+  /// What x has of the smallest configuration's residual beside what its prediction has already.
+  [[nodiscard]] double mean(const RunPoint& x) const;
 
   RunPrior prior_;
   RunPoint smallest_;
   double base_ = 0;
+  double on_gpus_ = 0;
   double scale_ = 1;  // q
   std::vector<RunPoint> points_;
   std::vector<RunEstimate> others_;

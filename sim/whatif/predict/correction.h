@@ -10,8 +10,8 @@ namespace ddlsim::whatif {
 /// What makes two splits of a model different ones; 0s for a whole model.
 [[nodiscard]] calib::RunSplit split_of(const Scenario& scenario);
 
-/// Where a scenario stands along its runs, but for its communication, which is left open. Models that are not split
-/// count as run by the same software.
+/// Where a scenario stands along its runs, but for its shares, which are left open. Models that are not split count as
+/// run by the same software.
 [[nodiscard]] calib::RunPoint configuration_of(const Scenario& scenario);
 
 /// How much slower a GPU is taken to be to see which share of a step is its own. Enough to go over jumps of a step: at
@@ -21,6 +21,10 @@ inline constexpr double kSlowerGpu = 1.1;
 /// The share of a step that is no GPU time, 0 to 1: 1 - ln(slower / step) / ln(kSlowerGpu), `slower` the step of a GPU
 /// that takes kSlowerGpu times as long.
 [[nodiscard]] double share_beside_gpu(Time step, Time slower);
+
+/// The share of the GPU time of a step that does not grow with its batch: (4 - G(4 b) / G(b)) / 3, 0 to 1; launches,
+/// waves that are not full, the weights' update.
+[[nodiscard]] double fixed_share(const Scenario& scenario);
 
 /// Where a question stands along its runs; `step` is its answer without a correction.
 [[nodiscard]] calib::RunPoint point_of(const Question& question, Time step);

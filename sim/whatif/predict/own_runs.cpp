@@ -33,6 +33,9 @@ constexpr double kMostOfGpus = 1.6;
 constexpr double kLeastShare = 0.2;
 constexpr double kMostShare = 5;
 
+/// Times the samples of a pass, to see what of it does not grow with them.
+constexpr std::int64_t kFuller = 4;
+
 /// A step that takes longer by so much is in another unit, or of something else.
 constexpr double kMostWait = 100;
 
@@ -328,7 +331,7 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
     points.push_back({point_of(*question, laid->line.step), std::log(run.step / laid->line.step)});
     asked.push_back({&run, std::move(*question), std::move(*laid)});
   }
-  auto posterior = calib::RunPosterior::learn(points);
+  auto posterior = calib::RunPosterior::learn(points, {}, std::log(*factor));
   if (!posterior) return tl::unexpected<Error>(posterior.error());
   auto learnt = std::shared_ptr<OwnRuns>(new OwnRuns(std::move(*posterior), smallest.scenario));
   learnt->gpu_time_factor_ = *factor;
@@ -414,9 +417,27 @@ calib::RunPoint configuration_of(const Scenario& scenario) {
           .software = split ? software_in(scenario.framework) : 0};
 }
 
+double fixed_share(const Scenario& scenario) {
+  const auto gpu_time = [&](std::int64_t times) {
+    Scenario filled = scenario;
+    filled.batch *= times;
+    const auto question = ask(filled);
+    const auto laid =
+        question ? lay_out(*question, {}, answer::Detail::kParts) : tl::unexpected<Error>(question.error());
+    if (!laid) return Time::zero();
+    const answer::Breakdown& parts = laid->line.parts;
+    return parts.compute + parts.memory + parts.launch;
+  };
+  const Time few = gpu_time(1);
+  const Time many = gpu_time(kFuller);
+  if (few <= Time::zero() || many <= Time::zero()) return 0;
+  return std::clamp((kFuller - many / few) / (kFuller - 1), 0.0, 1.0);
+}
+
 calib::RunPoint point_of(const Question& question, Time step) {
   const Scenario& scenario = question.scenario;
   calib::RunPoint point = configuration_of(scenario);
+  point.fixed = fixed_share(scenario);
   Scenario slower = scenario;
   slower.gpu_time_factor.set(scenario.gpu_time_factor * kSlowerGpu);
   const Question again{slower, question.fidelity, question.plan, question.kinds, question.layers};
@@ -437,8 +458,9 @@ void correct(const Question& question, const std::pair<Time, Time>& unmeasured, 
   const calib::RunEstimate found = runs.posterior().at(point);
   const double factor = std::exp(found.residual);
   const double deviation = std::hypot(found.deviation, runs.scatter());
-  const double alone =
-      std::exp(runs.posterior().at({.batch = point.batch, .split = point.split, .software = point.software}).residual);
+  const calib::RunPoint one_gpu{
+      .batch = point.batch, .fixed = point.fixed, .split = point.split, .software = point.software};
+  const double alone = std::exp(runs.posterior().at(one_gpu).residual);
   // How far off the step may be without any run: ln(end / step).
   const double open_below = std::log(unmeasured.first / prediction.step_time);
   const double open_above = std::log(unmeasured.second / prediction.step_time);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ddlsim/whatif/own_runs.h"
 #include "predict/correction.h"
@@ -13,10 +14,15 @@ namespace {
 constexpr double kResidualRounding = 1e-9;
 
 double least_at(const OwnRuns& runs, calib::RunPoint point) {
-  point.communication = 0;
-  const double without = runs.posterior().at(point).residual;
-  point.communication = 1;
-  return std::exp(std::min(without, runs.posterior().at(point).residual) - kResidualRounding);
+  double least = std::numeric_limits<double>::infinity();
+  for (const double communication : {0.0, 1.0}) {
+    for (const double fixed : {0.0, 1.0}) {
+      point.communication = communication;
+      point.fixed = fixed;
+      least = std::min(least, runs.posterior().at(point).residual);
+    }
+  }
+  return std::exp(least - kResidualRounding);
 }
 
 }  // namespace

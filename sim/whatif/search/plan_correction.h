@@ -1,8 +1,8 @@
 // What a job's own runs make of the steps of its plans (whatif/own_runs.h). Private to the room.
 //
-// A plan's step is P exp(r): P what the model says at the GPU speed of the runs, r the residual at its batch, its split
-// and its share of communication c. r is affine in c, so that its least for any c is that at 0 or at 1, and
-// P' exp(that) bounds the step where P' bounds P.
+// A plan's step is P exp(r): P what the model says at the GPU speed of the runs, r the residual at its batch, its
+// split, its share of communication and of fixed time. r is affine in either share, so that its least for any is that
+// where both are 0 or 1, and P' exp(that) bounds the step where P' bounds P.
 #pragma once
 
 #include <cstdint>

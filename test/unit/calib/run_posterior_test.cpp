@@ -12,7 +12,7 @@ using calib::RunPrior;
 
 namespace {
 
-constexpr RunPrior kNothing{0, 0, 0, 0, 0, 0, 0, 0, 0, 0.1};
+constexpr RunPrior kNothing{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.1};
 
 }  // namespace
 
@@ -63,6 +63,27 @@ TEST_CASE("run posterior: the smallest configuration's residual is kept, runs of
   // Without any variance along the series nothing else is learnt.
   CHECK(learnt.at({.gpus_per_server = 8, .servers = 64}).residual == Approx(0.3));
   CHECK(learnt.at({.gpus_per_server = 8, .servers = 64}).deviation == Approx(0.1));
+}
+
+TEST_CASE("run posterior: a pass of few samples says less of one of many", "[unit][calib]") {
+  RunPrior prior = kNothing;
+  prior.series = 0.2;
+  prior.fixed = 1;
+  const calib::RunPoint few{.batch = 1, .fixed = 0.6};
+  const calib::RunPoint many{.batch = 64, .fixed = 0.1};
+  const double twice = std::log(2);
+  const auto step = RunPosterior::learn(std::vector<MeasuredRun>{{few, twice}}, prior).value();
+  CHECK(step.kept(many) == Approx(0.25));
+  CHECK(std::exp(step.at(many).residual) == Approx(1.19).margin(5e-3));
+  CHECK(step.at(few).residual == Approx(twice));
+  CHECK(step.at(many).deviation == Approx(std::sqrt(0.04 + 0.01 - 0.0625 * 0.4 + 0.01)));
+  // With all of it on the GPUs' speed already, what many samples do not keep is taken back.
+  const auto gpu = RunPosterior::learn(std::vector<MeasuredRun>{{few, 0}}, prior, twice).value();
+  CHECK(gpu.at(few).residual == Approx(0).margin(1e-12));
+  CHECK(gpu.at(many).residual == Approx(-0.75 * twice));
+  calib::RunPoint waits = many;
+  waits.communication = 0.5;
+  CHECK(gpu.at(waits).residual == Approx(-0.375 * twice));
 }
 
 TEST_CASE("run posterior: another split of the model keeps a part of what the first one showed", "[unit][calib]") {

@@ -137,6 +137,29 @@ TEST_CASE("own runs: one GPU's step sets the GPU's speed, not the network's", "[
   CHECK(slow.provenance == Provenance::kExtrapolated);
 }
 
+TEST_CASE("own runs: what one sample's step takes longer is not all kept by a step of many", "[unit][whatif]") {
+  // One sentence leaves a V100 to launches and to reading weights; 32 fill it.
+  const auto bert = [](const std::string& batch, std::vector<Override> more = {}) {
+    std::vector<Override> settings{{"model", "bert_large", {}},
+                                   {"node", "dgx1-v100", {}},
+                                   {"gpus_per_node", "1", {}},
+                                   {"precision", "fp16", {}},
+                                   {"batch", batch, {}}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return settings;
+  };
+  const double twice = 2 * predicted(bert("1")).step_time.in(milliseconds);
+  const Override ran{"measured.steps", "1x1@1 = " + std::to_string(twice) + " ms", {}};
+  CHECK(predicted(bert("1", {ran})).step_time.in(milliseconds) == Approx(twice).epsilon(1e-6));
+  const double filled = predicted(bert("64", {ran})).step_time / predicted(bert("64")).step_time;
+  CHECK(filled > 1);
+  CHECK(filled < 1.5);
+  // A full step's is kept.
+  const double full = 2 * predicted(bert("32")).step_time.in(milliseconds);
+  const Override filled_ran{"measured.steps", "1x1@32 = " + std::to_string(full) + " ms", {}};
+  CHECK(predicted(bert("64", {filled_ran})).step_time / predicted(bert("64")).step_time == Approx(2).epsilon(0.1));
+}
+
 TEST_CASE("own runs: a step inside one server says nothing of the network", "[unit][whatif]") {
   // Four servers of VGG-16 wait for 1 Gb/s: the wire is most of their step, whatever one server's GPUs take.
   const auto vgg = [](const std::string& nodes, std::vector<Override> more = {}) {
