@@ -91,7 +91,8 @@ class StateSums {
   /// Of all that a layer's ranks train.
   [[nodiscard]] DataSize gradients(const Owned& owned) const {
     const double share = owned.experts ? expert_share_ : share_;
-    return sizes_.gradient * (made(owned) * (job_.parallel.zero >= 2 ? share : 1.0));
+    const bool shared = job_.parallel.zero >= 2 && !keeps_gradients_whole(job_.parallel, job_.strategy.accumulation);
+    return sizes_.gradient * (made(owned) * (shared ? share : 1.0));
   }
   /// Of one weight; of quantised ones what they are made before a use.
   [[nodiscard]] DataSize gradient(const Owned& owned) const {

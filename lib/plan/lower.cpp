@@ -284,7 +284,8 @@ DataSize accumulated_per_parameter(const Job& job) {
   const std::int64_t all =
       replicas_of(job) * parallel.context * (parallel.pipeline > 1 ? directions_of(parallel.schedule) : 1);
   const std::int64_t shards = parallel.shard_ranks > 0 ? parallel.shard_ranks : all;
-  const double share = parallel.zero >= 2 ? 1 / static_cast<double>(shards) : 1.0;
+  const bool shared = parallel.zero >= 2 && !keeps_gradients_whole(parallel, job.strategy.accumulation);
+  const double share = shared ? 1 / static_cast<double>(shards) : 1.0;
   switch (job.parallel.states.value_or(States::kFp32)) {
     case States::kFp32: return bytes(12) * share;
     case States::kMixed:

@@ -145,9 +145,10 @@ class Sharding {
   void by_units() {
     const std::vector<Unit> all = units();
     const auto ahead = static_cast<std::size_t>(job_.parallel.prefetch);
+    const bool once = keeps_gradients_whole(job_.parallel, job_.strategy.accumulation);
     const auto gather = [&](const Unit& unit, Point ready, Point needed) {
       if (ranks_ == 1) return;
-      add(CollectiveOp::kAllGather, gathered(unit) / ranks_, ready, needed).every_pass = true;
+      add(CollectiveOp::kAllGather, gathered(unit) / ranks_, ready, needed).every_pass = !once || job_.parallel.reshard;
     };
     for (std::size_t n = 0; n < all.size(); ++n) {
       // A unit's weights are asked for when the one `ahead` units before it starts.
@@ -166,7 +167,7 @@ class Sharding {
     const DataSize gradient = gradient_size(strategy_.gradients);
     for (std::size_t n = all.size(); n-- > 0;) {
       const Unit& unit = all[n];
-      if (unit.trained > 0) scatter(gradient * (unit.trained / ranks_), 1, {Moment::kBackward, unit.first}, true);
+      if (unit.trained > 0) scatter(gradient * (unit.trained / ranks_), 1, {Moment::kBackward, unit.first}, !once);
     }
   }
 

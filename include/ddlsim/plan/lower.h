@@ -20,7 +20,8 @@
 //                   forward pass until the layer that needs them (Rajbhandari et al., SC 2020; Megatron-LM's
 //                   distributed optimizer, --overlap-param-gather)
 //   zero 3          weights are gathered before each unit's forward and, dropped in between (`reshard`), backward,
-//                   `prefetch` units ahead; gradients scattered unit by unit in every pass (FSDP without no_sync). A
+//                   `prefetch` units ahead; gradients scattered unit by unit in every pass, or whole until the last one
+//                   (`no_sync`: torch/distributed/pipelining/stage.py, which with FSDP gathers weights once a step). A
 //                   unit is a block (workload/blocks.h), or what stands between blocks; the last one's weights, which
 //                   backward begins with, are not gathered twice. Weights travel in 16 bits where `states` keep such a
 //                   copy, gradients in the strategy's format, or in 16 bits where states say so

@@ -44,7 +44,7 @@
 // (torch.optim, foreach: the square root). Buffers: DDP's buckets, a copy of all gradients
 // (torch/nn/parallel/distributed.py, gradient_as_bucket_view=False; a split model's gradients are their own buckets);
 // Horovod's fusion buffer; with zero 3 the gathered weights of `prefetch` + 1 units in a row and the gradients of one,
-// without `reshard` those of all units; what stages receive, two of each kind.
+// without `reshard` those of all units, with `no_sync` all gradients whole; what stages receive, two of each kind.
 //
 // On top of tensors (`device_overhead`): the CUDA context with NCCL's buffers, and what the caching allocator holds and
 // does not use. Both come out of `memory_size`, the total that CUDA gives: a process on an H200 of 139.83 GiB had

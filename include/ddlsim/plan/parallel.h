@@ -157,6 +157,8 @@ struct Parallel {
   std::int64_t shard_ranks = 0;  // that share; among groups of them there are copies (HSDP). 0: all data-parallel ranks
   std::int64_t prefetch = 1;     // zero 3: weights are gathered so many units (blocks) ahead
   bool reshard = true;           // zero 3: weights that were gathered for forward are dropped, and gathered again
+  bool no_sync = false;          // zero 3: gradients of a step's passes add up whole and are scattered after the last;
+                                 // without `reshard` weights are gathered once a step (PyTorch's pipelining of FSDP)
   bool overlap_gather = false;   // zero 1, 2: updated weights are gathered beside the next forward pass (Megatron's
                                  // --overlap-param-gather), else before it
   bool gather_fp8 = false;       // weights are gathered in 8 bits (Megatron's --fp8-param-gather)
@@ -191,6 +193,11 @@ struct Parallel {
 
 [[nodiscard]] constexpr workload::Adapters adapters_of(const Parallel& parallel) {
   return {parallel.lora_rank, parallel.frozen_bits};
+}
+
+/// Whether gradients of several passes add up whole though ranks share them.
+[[nodiscard]] constexpr bool keeps_gradients_whole(const Parallel& parallel, std::int64_t passes) {
+  return parallel.no_sync && parallel.zero == 3 && passes > 1;
 }
 
 /// Whether gradients leave for the host as they are made, in every pass, and are summed there (ZeRO-Offload, Ren et al.

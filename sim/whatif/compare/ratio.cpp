@@ -65,6 +65,7 @@ bool keeps_kernels(const Scenario& a, const Scenario& b) {
   same.shard_ranks = b.parallel.shard_ranks;
   same.prefetch = b.parallel.prefetch;
   same.reshard = b.parallel.reshard;
+  same.no_sync = b.parallel.no_sync;
   same.overlap_gather = b.parallel.overlap_gather;
   same.lora_rank = b.parallel.lora_rank;
   same.frozen_bits = b.parallel.frozen_bits;

@@ -210,6 +210,8 @@ constexpr auto kSplitUses = std::to_array<SplitUse>({
      [](const plan::Parallel& p, const workload::Model&) { return p.zero == 3; }},
     {"parallel.reshard", [](const plan::Parallel& p) { return !p.reshard; },
      [](const plan::Parallel& p, const workload::Model&) { return p.zero == 3; }},
+    {"parallel.no_sync", [](const plan::Parallel& p) { return p.no_sync; },
+     [](const plan::Parallel& p, const workload::Model&) { return p.zero == 3; }},
     {"parallel.overlap_gather", [](const plan::Parallel& p) { return p.overlap_gather; },
      [](const plan::Parallel& p, const workload::Model&) { return p.zero == 1 || p.zero == 2; }},
     {"parallel.gather_fp8", [](const plan::Parallel& p) { return p.gather_fp8; },

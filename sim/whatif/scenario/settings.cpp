@@ -173,6 +173,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_degree<&plan::Parallel::prefetch, 0, kMaxDegree>},
     {"parallel.reshard", "zero 3: weights gathered for forward are dropped and gathered again: yes, no", "yes",
      set_choice<&plan::Parallel::reshard>},
+    {"parallel.no_sync", "zero 3: gradients of several passes add up whole and are scattered once a step: yes, no", "yes",
+     set_choice<&plan::Parallel::no_sync>},
     {"parallel.overlap_gather", "zero 1, 2: updated weights are gathered beside the next forward pass: yes, no", "yes",
      set_choice<&plan::Parallel::overlap_gather>},
     {"parallel.gather_fp8", "zero, products in 8 bits: weights are gathered in 8 bits: yes, no", "yes",

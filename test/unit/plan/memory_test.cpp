@@ -385,6 +385,14 @@ TEST_CASE("memory: weights that are gathered once stay until backward", "[unit][
   job.parallel.reshard = false;
   CHECK(buffers(job) >= 32 + 4);  // 8 layers of 4 MB, and the gradients of one at least
   CHECK(again < buffers(job));
+  // Gradients that add up over the passes of a step are whole.
+  const auto gradients = [](const Job& one) {
+    return lower(one).value().classes.front().memory.gradients.in(megabytes);
+  };
+  job.strategy.accumulation = 2;
+  CHECK(gradients(job) == Approx(32 / 4.0));
+  job.parallel.no_sync = true;
+  CHECK(gradients(job) == Approx(32));
 }
 
 TEST_CASE("memory: a server's host has what all its ranks keep there", "[unit][plan]") {

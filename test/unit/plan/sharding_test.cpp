@@ -45,6 +45,17 @@ TEST_CASE("lower: FSDP gathers and scatters block by block", "[unit][plan]") {
   // Kept between the passes, nothing is gathered again.
   job.parallel.reshard = false;
   CHECK(of(lower(job).value(), CollectiveOp::kAllGather).size() == 4);
+  // Several passes: gradients that add up whole leave after the last, weights that are kept come before the first.
+  job.strategy.accumulation = 4;
+  for (const Row& row : lower(job).value().rows) CHECK(row.every_pass);
+  job.parallel.no_sync = true;
+  const StepPlan once = lower(job).value();
+  CHECK(of(once, CollectiveOp::kReduceScatter).size() == 4);
+  for (const Row& row : once.rows) CHECK(!row.every_pass);
+  job.parallel.reshard = true;
+  for (const Row& row : of(lower(job).value(), CollectiveOp::kAllGather)) CHECK(row.every_pass);
+  job.parallel.reshard = job.parallel.no_sync = false;
+  job.strategy.accumulation = 1;
   // Frozen weights are gathered too; adapters alone are scattered: 4 (1024 + 2 x 640 + 1024) of them in a block.
   job.parallel.lora_rank = 4;
   const auto adapters = of(lower(job).value(), CollectiveOp::kReduceScatter);
