@@ -14,7 +14,7 @@ data set on storage; servers against one server with as many GPUs. Without --dat
 
 Examples:
   ddlsim stalls --model resnet18 --node p3.8xlarge --nodes 2 --dataset imagenet
-  ddlsim stalls --model resnet50 --node p3.16xlarge --dataset imagenet --set input.storage=ebs-gp3 --json
+  ddlsim stalls --model resnet50 --node p3.16xlarge --dataset imagenet --set input.storage=ebs-gp3-max --json
   ddlsim stalls --model vgg11 --node p3.16xlarge --dataset imagenet --measured-stalls runs.csv
   ddlsim stalls --study layers --node p3.16xlarge)";
 

@@ -89,6 +89,30 @@ TEST_CASE("input: an object store is read through the server's port", "[unit][in
   CHECK(delivered("ebs-gp2").bottleneck == "storage");
 }
 
+TEST_CASE("input: what a volume's rates stand for is said where samples come from it", "[unit][input]") {
+  const auto read = [](std::vector<Override> more) {
+    more.insert(more.end(), {{"input.dataset", "imagenet", {}}, {"input.epoch", "first", {}}});
+    return asked(std::move(more)).value();
+  };
+  const auto volume = read({{"input.storage", "ebs-gp3", {}}});
+  CHECK(notes(volume, "storage: AWS EBS gp3 volume: 125 MiB/s and 3,000 IOPS are what every volume has"));
+  CHECK(notes(read({{"input.storage", "ebs-io2", {}}}), "reaches 1.75 GB/s of all its volumes in the long run"));
+  const auto own = predict(resolve(catalog(), std::vector<Override>{{"model", "resnet18", {}},
+                                                                    {"node", "dgx1-v100", {}},
+                                                                    {"input.dataset", "imagenet", {}},
+                                                                    {"input.epoch", "first", {}},
+                                                                    {"input.storage", "ebs-io2", {}}})
+                               .value())
+                       .value();
+  CHECK(notes(own, "reaches of all its volumes nobody says"));
+  // Nothing of a rate that somebody states, nor where memory has all of it.
+  CHECK_FALSE(
+      notes(read({{"input.storage", "ebs-gp3", {}}, {"input.storage.bandwidth", "500 MB/s", {}}}), "storage: "));
+  CHECK_FALSE(notes(asked({{"input.dataset", "imagenet", {}}}).value(), "storage: "));
+  CHECK(
+      notes(asked({{"input.dataset", "imagenet", {}}, {"training.epochs", "3", {}}}).value(), "storage: AWS EBS gp2"));
+}
+
 TEST_CASE("input: a volume is no faster than the server's path to volumes", "[unit][input]") {
   const auto read = [](const std::string& node, const std::string& storage) {
     const auto scenario =
@@ -97,7 +121,10 @@ TEST_CASE("input: a volume is no faster than the server's path to volumes", "[un
     return scenario->cluster.node.host.storage->bandwidth.in(bytes_per_second);
   };
   CHECK(read("p3.2xlarge", "ebs-gp2") == Approx(218.75e6));
-  CHECK(read("p3.2xlarge", "ebs-gp3") == Approx(218.75e6));
+  CHECK(read("p3.2xlarge", "ebs-gp3-max") == Approx(218.75e6));
+  CHECK(read("p3.2xlarge", "ebs-gp3") == Approx(125 * 1048576.0));
+  CHECK(read("g4dn.xlarge", "ebs-gp3-max") == Approx(118.75e6));
+  CHECK(read("g5.xlarge", "ebs-gp3") == Approx(87.5e6));
   CHECK(read("p3.8xlarge", "ebs-io2") == Approx(875e6));
   CHECK(read("p4d.24xlarge", "ebs-io2") == Approx(2375e6));
   CHECK(read("dgx1-v100", "ebs-io2") == Approx(4000 * 1048576.0));
