@@ -40,6 +40,20 @@ std::optional<std::string> storage_note(const Scenario& scenario, const answer::
   return text;
 }
 
+/// Of text in sequences of another length than the model's, or of one that nobody says.
+std::optional<std::string> sequences_note(const workload::Dataset& data, const workload::Model& model) {
+  if (data.tokens == 0 && data.sample == model.sample && workload::tokens_of(model)) {
+    return fmt::format(
+        "input: nobody says how long a sequence of {} is: taken as one of the model's (tokens: of its file)",
+        data.name);
+  }
+  if (data.cut_from == 0) return std::nullopt;
+  return fmt::format(
+      "input: {}: the model takes sequences of {} tokens: an epoch is as many tokens, {} of its sequences, those of {} "
+      "joined or cut",
+      data.name, to_text(data.tokens), to_text(data.samples), to_text(data.cut_from));
+}
+
 }  // namespace
 
 answer::InputPart input_part(const Question& question, const answer::Prediction& prediction) {
@@ -97,6 +111,7 @@ void add_input_notes(const Question& question, answer::Prediction& prediction) {
                                 question.scenario.cluster.node.name));
   }
   if (auto storage = storage_note(question.scenario, prediction)) notes.push_back(std::move(*storage));
+  if (auto sequences = sequences_note(*input.dataset, *question.scenario.model)) notes.push_back(std::move(*sequences));
   const std::string& sample = input.dataset->sample;
   if (sample != prediction.sample) {
     notes.push_back(

@@ -5,6 +5,7 @@
 
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
+#include "ddlsim/workload/dataset.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
@@ -111,6 +112,32 @@ TEST_CASE("input: what a volume's rates stand for is said where samples come fro
   CHECK_FALSE(notes(asked({{"input.dataset", "imagenet", {}}}).value(), "storage: "));
   CHECK(
       notes(asked({{"input.dataset", "imagenet", {}}, {"training.epochs", "3", {}}}).value(), "storage: AWS EBS gp2"));
+}
+
+TEST_CASE("input: text is read in the model's sequences, as many tokens an epoch", "[unit][input]") {
+  // 156,725,653 sequences of 512 tokens are 626,902,612 of 128, a quarter of the bytes each.
+  const workload::Dataset& wikipedia = *catalog().dataset("wikipedia").value();
+  const workload::Dataset shorter = workload::in_sequences_of(wikipedia, 128);
+  CHECK(shorter.samples == 626902612);
+  CHECK(shorter.stored.in(bytes) == Approx(625));
+  CHECK(shorter.size().in(bytes) == Approx(wikipedia.size().in(bytes)).epsilon(1e-6));
+  CHECK(workload::in_sequences_of(wikipedia, 8192).samples == 9795353);
+  CHECK(workload::in_sequences_of(shorter, 512).samples == wikipedia.samples);
+  CHECK(workload::in_sequences_of(*catalog().dataset("imagenet").value(), 128).samples == 1281167);
+  const auto run = [](const char* sequence) {
+    const auto scenario = resolve(catalog(), std::vector<Override>{{"model", "bert_large", {}},
+                                                                   {"model.sequence", sequence, {}},
+                                                                   {"node", "p4d.24xlarge", {}},
+                                                                   {"input.dataset", "wikipedia", {}},
+                                                                   {"training.epochs", "1", {}}});
+    return predict(scenario.value()).value();
+  };
+  const auto as_stored = run("512");
+  const auto cut = run("128");
+  CHECK(static_cast<double>(cut.training->steps) ==
+        Approx(4.0 * static_cast<double>(as_stored.training->steps)).epsilon(1e-5));
+  CHECK(notes(cut, "the model takes sequences of 128 tokens"));
+  CHECK_FALSE(notes(as_stored, "the model takes sequences"));
 }
 
 TEST_CASE("input: a volume is no faster than the server's path to volumes", "[unit][input]") {
