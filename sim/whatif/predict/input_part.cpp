@@ -29,7 +29,7 @@ std::optional<std::string> storage_note(const Scenario& scenario, const answer::
   if (storage->attached == hardware::Attachment::kVolume) {
     const auto& path = node.host.volume_bandwidth;
     if (!path) {
-      parts.push_back(fmt::format("what {} reaches of all its volumes nobody says", node.name));
+      parts.push_back(fmt::format("Nobody says what {} reaches of all its volumes", node.name));
     } else if (storage->bandwidth >= *path) {
       parts.push_back(fmt::format("{} reaches {} of all its volumes in the long run", node.name, to_text(*path)));
     }
@@ -44,8 +44,7 @@ std::optional<std::string> storage_note(const Scenario& scenario, const answer::
 std::optional<std::string> sequences_note(const workload::Dataset& data, const workload::Model& model) {
   if (data.tokens == 0 && data.sample == model.sample && workload::tokens_of(model)) {
     return fmt::format(
-        "input: nobody says how long a sequence of {} is: taken as one of the model's (tokens: of its file)",
-        data.name);
+        "input: a sequence of {} is taken as one of the model's, whatever its length (tokens: of its file)", data.name);
   }
   if (data.cut_from == 0) return std::nullopt;
   return fmt::format(

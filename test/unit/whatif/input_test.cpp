@@ -105,7 +105,7 @@ TEST_CASE("input: what a volume's rates stand for is said where samples come fro
                                                                     {"input.storage", "ebs-io2", {}}})
                                .value())
                        .value();
-  CHECK(notes(own, "reaches of all its volumes nobody says"));
+  CHECK(notes(own, "Nobody says what NVIDIA DGX-1 with V100 reaches of all its volumes"));
   // Nothing of a rate that somebody states, nor where memory has all of it.
   CHECK_FALSE(
       notes(read({{"input.storage", "ebs-gp3", {}}, {"input.storage.bandwidth", "500 MB/s", {}}}), "storage: "));

@@ -103,7 +103,6 @@ jobs:
 TEST_CASE("shared loaders: even shares win by mean completion where throughputs tie", "[unit][shared_loaders]") {
   const auto answer = shared(R"(
 server: {node: p3.16xlarge, cores: 16}
-policies: [optimal]
 jobs:
   - {name: a, model: alexnet, dataset: imagenet, batch: 512, gpus: 2, steps: 5000, set: {precision: fp16}}
   - {name: b, model: alexnet, dataset: imagenet, batch: 512, gpus: 2, steps: 5000, set: {precision: fp16}}
