@@ -52,4 +52,11 @@ Expected<PeerPath> Node::peers(std::span<const std::int64_t> places) const {
   return path;
 }
 
+void Node::sustain_network() {
+  if (!network_sustained) return;
+  network_burst = network.bandwidth;
+  network.bandwidth = *network_sustained;
+  network_sustained.reset();
+}
+
 }  // namespace ddlsim::hardware

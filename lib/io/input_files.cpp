@@ -146,13 +146,14 @@ Expected<workload::Dataset> read_dataset(const Node& document) {
   dataset.sample = reader.text("sample");
   dataset.samples = reader.count("samples", {1, kMostSamples});
   dataset.samples_per_file = reader.count_or("samples_per_file", 1, {1, kMostSamples});
+  dataset.tokens = reader.count_or("tokens", 0, {1, kMostSamples});
   dataset.stored = reader.quantity<dimension::kData>("stored");
   dataset.decoded = reader.quantity<dimension::kData>("decoded");
   dataset.decode = reader.quantity<dimension::kTime>("decode", Range::kNonNegative);
   dataset.augment = reader.quantity<dimension::kTime>("augment", Range::kNonNegative);
   dataset.variation = plain_number(reader, "variation", 0, 100);
   dataset.sources =
-      reader.sources({"samples", "samples_per_file", "stored", "decoded", "decode", "augment", "variation"});
+      reader.sources({"samples", "samples_per_file", "tokens", "stored", "decoded", "decode", "augment", "variation"});
   dataset.notes = reader.text_or("notes", {});
   reader.finish();
   return whole(std::move(dataset), errors);
@@ -216,6 +217,7 @@ std::string to_yaml(const workload::Dataset& dataset) {
   file.text("sample", dataset.sample);
   file.line("samples", fmt::format("{}", dataset.samples));
   if (dataset.samples_per_file > 1) file.line("samples_per_file", fmt::format("{}", dataset.samples_per_file));
+  if (dataset.tokens > 0) file.line("tokens", fmt::format("{}", dataset.tokens));
   file.size("stored", dataset.stored);
   file.size("decoded", dataset.decoded);
   file.time("decode", dataset.decode);

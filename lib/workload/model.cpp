@@ -98,4 +98,12 @@ StepFeatures features_at(const Model& model, std::int64_t batch, Precision preci
   };
 }
 
+std::optional<std::int64_t> tokens_of(const Model& model) {
+  if (model.sample != "sequence") return std::nullopt;
+  for (const auto& [name, size] : model.dimensions) {
+    if (name == "sequence") return size;
+  }
+  return std::nullopt;
+}
+
 }  // namespace ddlsim::workload

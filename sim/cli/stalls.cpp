@@ -14,7 +14,7 @@ data set on storage; servers against one server with as many GPUs. Without --dat
 
 Examples:
   ddlsim stalls --model resnet18 --node p3.8xlarge --nodes 2 --dataset imagenet
-  ddlsim stalls --model resnet50 --node p3.16xlarge --dataset imagenet --set input.storage=ebs-gp3 --json
+  ddlsim stalls --model resnet50 --node p3.16xlarge --dataset imagenet --set input.storage=ebs-gp3-max --json
   ddlsim stalls --model vgg11 --node p3.16xlarge --dataset imagenet --measured-stalls runs.csv
   ddlsim stalls --study layers --node p3.16xlarge)";
 
@@ -30,6 +30,7 @@ int run_stalls(const std::vector<std::string>& arguments) {
   CLI::App app("Where the GPUs of a job wait: interconnect, network, prep, fetch.", "ddlsim stalls");
   app.footer(std::string(kStallExamples));
   ScenarioFlags flags;
+  TrainingFlags training;
   FormatFlags format;
   std::string data;
   std::string study;
@@ -37,6 +38,7 @@ int run_stalls(const std::vector<std::string>& arguments) {
   whatif::StallOptions options;
   bool as_repository = false;
   flags.add_to(app);
+  training.add_to(app);
   format.add_to(app, true);
   app.add_option("--study", study, "many models instead of one")->type_name("STUDY");
   app.add_option("--measured-stalls", measured, "your own runs beside the predicted ones")->type_name("ROWS.csv");
@@ -54,7 +56,7 @@ int run_stalls(const std::vector<std::string>& arguments) {
   if (!study.empty() && !measured.empty()) {
     throw UsageError{"--measured-stalls and --study", "measured runs are of one model"};
   }
-  const auto settings = flags.settings();
+  const auto settings = flags.settings(training.settings());
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
   if (!settings) return print(settings.error());

@@ -17,6 +17,8 @@ Json inverse_json(const Inverse& inverse) {
   json["value"] = inverse.value ? Json(*inverse.value) : Json(nullptr);
   json["probability"] = inverse.probability ? Json(*inverse.probability) : Json(nullptr);
   json["holds"] = !inverse.reached ? Json(nullptr) : Json(inverse.up ? "from" : "to");
+  json["always"] = inverse.always;
+  json["range"] = inverse.range ? Json{{"from", inverse.range->from}, {"to", inverse.range->to}} : Json(nullptr);
   json["settings"] = Json::object();
   for (const auto& [path, value] : inverse.settings) json["settings"][path] = value;
   json["monotone"] = inverse.monotone;
@@ -24,12 +26,17 @@ Json inverse_json(const Inverse& inverse) {
   for (const answer::HoldingRange& range : inverse.holding) {
     json["holding"].push_back({{"from", range.from}, {"to", range.to}});
   }
+  json["over_rdma"] = nullptr;
+  if (const auto& over = inverse.over_rdma) {
+    json["over_rdma"] = {
+        {"transport", "roce"}, {"reached", over->reached}, {"value", over->value ? Json(*over->value) : Json(nullptr)}};
+  }
   json["prediction"] = to_json(inverse.prediction);
   json["limit_setting"] = inverse.limit_setting;
   json["limit"] = to_json(inverse.limit);
   json["tried"] = Json::array();
   for (const answer::Tried& one : inverse.tried) {
-    json["tried"].push_back({{"value", one.value}, {"metric", one.metric}, {"fits", one.fits}});
+    json["tried"].push_back({{"value", one.value}, {"metric", one.metric}, {"fits", one.fits}, {"holds", one.holds}});
   }
   json["predictions"] = inverse.predictions;
   json["notes"] = inverse.notes;
@@ -37,30 +44,47 @@ Json inverse_json(const Inverse& inverse) {
 }
 
 std::string tried_csv(const Inverse& inverse) {
-  Table table({inverse.variable, inverse.unit.empty() ? "value" : "value_" + inverse.unit, inverse.metric, "fits"});
+  Table table(
+      {inverse.variable, inverse.unit.empty() ? "value" : "value_" + inverse.unit, inverse.metric, "fits", "holds"});
   for (const answer::Tried& one : inverse.tried) {
-    table.add({one.setting, fmt::format("{}", one.value), fmt::format("{}", one.metric), one.fits ? "yes" : "no"});
+    table.add({one.setting, fmt::format("{}", one.value), fmt::format("{}", one.metric), one.fits ? "yes" : "no",
+               one.holds ? "yes" : "no"});
   }
   return table.render(Format::kCsv);
 }
 
 bool is_equal(const Inverse& inverse) { return inverse.condition.find(" = ") != std::string::npos; }
 
-/// "network from 31.24 Gb/s on: scaling efficiency 90.01 % (asked: >= 90 %)"
+/// Where it holds: "network from 31.24 Gb/s on"
+std::string where_found(const Inverse& inverse) {
+  if (is_equal(inverse)) return fmt::format("{} = {}", inverse.variable, inverse.setting);
+  if (inverse.range) {
+    return fmt::format("{} from {} to {}", inverse.variable, inverse.range->from_setting, inverse.range->to_setting);
+  }
+  return inverse.up ? fmt::format("{} from {} on", inverse.variable, inverse.setting)
+                    : fmt::format("{} up to {}", inverse.variable, inverse.setting);
+}
+
+/// ", over TCP; over RoCE from 31.24 Gb/s on"
+std::string over_rdma_text(const Inverse& inverse) {
+  return inverse.over_rdma ? "; this is over TCP, over RoCE " + inverse.over_rdma->text : "";
+}
+
+/// "network from 31.24 Gb/s on: scaling efficiency 90.01 % (asked: >= 90 %)"; of a range at the end nearest to now
 std::string found_line(const Inverse& inverse) {
   const std::string fits = inverse.prediction.fits == false ? "; does not fit in GPU memory" : "";
-  const std::string where = is_equal(inverse) ? fmt::format("{} = {}", inverse.variable, inverse.setting)
-                            : inverse.up      ? fmt::format("{} from {} on", inverse.variable, inverse.setting)
-                                              : fmt::format("{} up to {}", inverse.variable, inverse.setting);
   const std::string sure = inverse.probability ? fmt::format(", {:.0f} % sure", 100 * *inverse.probability) : "";
-  return fmt::format("{}: {} (asked: {}{}); step {}, bound by {}{}\n", where, inverse.metric_text, inverse.condition,
-                     sure, to_text(inverse.prediction.step_time), inverse.prediction.bottleneck, fits);
+  const std::string at = inverse.range ? fmt::format("at {} ", inverse.setting) : "";
+  return fmt::format("{}: {}{} (asked: {}{}); step {}, bound by {}{}{}\n", where_found(inverse), at,
+                     inverse.metric_text, inverse.condition, sure, to_text(inverse.prediction.step_time),
+                     inverse.prediction.bottleneck, fits, over_rdma_text(inverse));
 }
 
 std::string not_found_line(const Inverse& inverse) {
   const std::string which = is_equal(inverse) ? "the nearest, with" : "even with";
-  return fmt::format("not reachable: {} {} = {} it is {}, then bound by {} (asked: {})\n", which, inverse.variable,
-                     inverse.limit_setting, inverse.limit_text, inverse.limit.bottleneck, inverse.condition);
+  return fmt::format("not reachable: {} {} = {} it is {}, then bound by {} (asked: {}){}\n", which, inverse.variable,
+                     inverse.limit_setting, inverse.limit_text, inverse.limit.bottleneck, inverse.condition,
+                     over_rdma_text(inverse));
 }
 
 }  // namespace

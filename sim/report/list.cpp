@@ -194,6 +194,7 @@ void add_dataset(Collector& rows, const workload::Dataset& dataset) {
   rows.add("sample", dataset.sample);
   rows.add("samples", to_text(dataset.samples), "samples");
   rows.add("samples_per_file", to_text(dataset.samples_per_file), "samples_per_file");
+  if (dataset.tokens > 0) rows.add("tokens of a sample", to_text(dataset.tokens), "tokens");
   rows.add("stored", to_text(dataset.stored), "stored");
   rows.add("on disk", to_text(dataset.size()));
   rows.add("decoded", to_text(dataset.decoded), "decoded");

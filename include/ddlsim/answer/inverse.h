@@ -17,12 +17,28 @@ struct Tried {
   double value = 0;       // SI
   double metric = 0;      // SI
   bool fits = true;       // into the GPU's memory
+  bool holds = false;     // and makes the condition hold
 };
 
 /// Neighbouring values that all hold, as far as they were tried.
 struct HoldingRange {
   std::string from{};
   std::string to{};
+};
+
+/// Both ends of values that hold, beyond each of which some fail.
+struct SolutionRange {
+  double from = 0;  // SI
+  double to = 0;
+  std::string from_setting{};
+  std::string to_setting{};
+};
+
+/// What RDMA would make of a network that nobody said TCP drives.
+struct OverRdma {
+  bool reached = false;
+  std::optional<double> value{};  // SI
+  std::string text{};             // "from 31.2 Gb/s on"
 };
 
 /// The end of the values that hold, or why none does.
@@ -46,9 +62,12 @@ struct Inverse {
   std::optional<Prediction> baseline{};  // the job as it is
   std::string now_text{};
   bool monotone = true;
-  bool up = true;                       // it holds from `setting` on; false: up to it
-  std::vector<HoldingRange> holding{};  // in order
-  std::vector<Tried> tried{};           // in the order of the variable
+  bool up = true;                        // it holds from `setting` on; false: up to it
+  std::optional<SolutionRange> range{};  // nothing: it holds to an end of what was searched
+  bool always = false;                   // every value that was tried holds
+  std::vector<HoldingRange> holding{};   // in order
+  std::optional<OverRdma> over_rdma{};   // nothing: another variable, or somebody says what drives the network
+  std::vector<Tried> tried{};            // in the order of the variable
   std::size_t predictions = 0;
   std::vector<std::string> notes{};
 };

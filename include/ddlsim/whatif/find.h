@@ -3,7 +3,8 @@
 //   find x such that m(x) >= target,  m(x) <= target,  or  m(x) = target
 //
 // x is any numeric setting (`ddlsim list settings`), m a metric of the prediction of the job with x and nothing else
-// changed. The answer is the end of the values that hold: the least network, the most samples.
+// changed. The answer is the end of the values that hold: the least network, the most samples; where values beyond
+// both ends fail, both; where every value that was tried holds, the end that is nearest to failing.
 //
 //   continuous x  tried at steps of a decade over everything it may be (a rate up to 1e18 B/s, which is called
 //                 infinite), then halved between two neighbours of which one holds, to four significant digits (six
@@ -15,6 +16,9 @@
 // A value whose job does not fit its GPU does not hold, unless the condition is on memory, or the job does not fit as
 // it is. Of several ends the one nearest to the job's own value counts. `=` holds within 0.1 % (counts: 1 %); where m
 // jumps across the target it does not hold. All values that were tried are in the answer.
+//
+// Where TCP drives the network by its server's file or by assumption, the same is asked of RoCE beside it
+// (Inverse::over_rdma): a rate alone keeps what drives it.
 //
 // What is found holds for the expected step, so nearly as often as not for a real one: the answer says with which
 // probability, and FindOptions::sure asks for more.
@@ -104,8 +108,8 @@ struct FindOptions {
 /// A share above 0 and below 1, for FindOptions::sure: "90%". Errors: anything else.
 [[nodiscard]] Expected<double> parse_sure(std::string_view text);
 
-/// Errors: a variable that is no number; kInfeasible where it makes no difference, or the condition holds at every
-/// value; those of resolve and predict for the job itself.
+/// Errors: a variable that is no number; kInfeasible where it makes no difference;
+/// those of resolve and predict for the job itself.
 [[nodiscard]] Expected<answer::Inverse> find(const io::Catalog& catalog, std::span<const Override> base,
                                              std::string_view variable, const Condition& condition,
                                              const FindOptions& options = {});

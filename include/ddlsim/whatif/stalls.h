@@ -24,6 +24,9 @@
 // meant, so that a job that never waits for storage still shows a stall of the whole step. It is there as
 // FetchRule::kRepository to read such tables, and nowhere else.
 //
+// With a data set an epoch's length is known: where it outlasts what a network reaches on credits for minutes alone
+// (Node::network_sustained), every run has the rate that lasts.
+//
 // Limits: those of predict. Stash's own runs exchange each gradient tensor by itself (apex, message_size 1): state
 // strategy apex-ddp and strategy.grouping per-tensor for that.
 // Worked example (test/unit/whatif/stalls_test.cpp): steps of 100, 150, 200 and 260 ms on one GPU, all, warm and cold:
@@ -59,8 +62,11 @@ struct StallOptions {
                                                    const StallOptions& options = {});
 
 /// Of a job that is resolved, one of its own servers being its one_server; by steps alone, at kept prices. Prep and
-/// fetch where it reads a data set. Nothing for a model that is split, or whose states are.
-[[nodiscard]] std::optional<answer::Stalls> stalls_of(const Scenario& job, Predictor& predictor);
+/// fetch where it reads a data set. Of a run of whose steps the share `first_epoch` is its first epoch's, cold is the
+/// mean step of the run: that share of t(cold), the others as they are with what memory keeps. Nothing for a model that
+/// is split, or whose states are.
+[[nodiscard]] std::optional<answer::Stalls> stalls_of(const Scenario& job, Predictor& predictor,
+                                                      std::optional<double> first_epoch = std::nullopt);
 
 /// Interconnect and network stalls against depth and gradients: ResNet-10 to -152 and VGG-11 to -19, with and without
 /// batch norm and residual sums, 32 images a GPU unless stated. Errors: as stalls; `model` must not be stated.

@@ -146,6 +146,9 @@ struct Model {
   }
 };
 
+/// Tokens of a sample, of a model whose samples are sequences of them.
+[[nodiscard]] std::optional<std::int64_t> tokens_of(const Model& model);
+
 /// Whether some layer is a mixture of experts.
 [[nodiscard]] bool has_experts(const Model& model);
 

@@ -165,6 +165,7 @@ class Tried(Record):
     value: float
     metric: float
     fits: bool
+    holds: bool
 
 class Found(Result):
     variable: str
@@ -175,6 +176,9 @@ class Found(Result):
     probability: float | None
     value: float | None
     holds: str | None
+    always: bool
+    range: Record | None
+    over_rdma: Record | None
     settings: dict[str, str]
     monotone: bool
     holding: list[Record]

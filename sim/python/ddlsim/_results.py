@@ -142,7 +142,8 @@ class WhatIf(Result):
 
 class Found(Result):
     """The value that makes the condition hold: reached, value (SI, of `unit`), settings {path: value}, prediction
-    (there), limit_setting and limit (the best that the variable can do), tried, holding."""
+    (there), limit_setting and limit (the best that the variable can do), tried, holding, range (both ends, where
+    values beyond either fail), always (every tried value holds), over_rdma (of a network that TCP drives)."""
 
     @property
     def prediction(self):

@@ -9,6 +9,7 @@
 
 #include "choose/condition.h"
 #include "choose/find_start.h"
+#include "choose/find_transport.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
@@ -55,7 +56,7 @@ class Search {
 
   [[nodiscard]] bool counts() const { return variable_.kind == NumberKind::kCount; }
   [[nodiscard]] int digits() const { return condition_.relation == Relation::kEqual ? 6 : 4; }
-  [[nodiscard]] std::string text(double value) const { return number_text(variable_.kind, value, digits()); }
+  [[nodiscard]] std::string text(double value) const { return shown_number(variable_.kind, value, digits()); }
   /// As it is written down: of a network that of each port.
   [[nodiscard]] double rounded(double value) const {
     return rounded_number(variable_.kind, value / ports(), digits()) * ports();
@@ -81,6 +82,8 @@ class Search {
   [[nodiscard]] Expected<void> check_difference() const;
   [[nodiscard]] std::vector<std::string> no_jobs() const;
   [[nodiscard]] double best() const;
+  [[nodiscard]] double tightest_end() const;
+  double found_end(double limit, answer::Inverse& result);
   [[nodiscard]] double off(const Probe& one) const;
   [[nodiscard]] std::string limit_text(double value) const;
   void answer_with(double value, answer::Inverse& result);
@@ -334,12 +337,10 @@ Expected<void> Search::check_difference() const {
   }
   double least = HUGE_VAL;
   double most = -HUGE_VAL;
-  bool all = true;
   for (const auto& [value, one] : probes_) {
     if (!one.prediction) continue;
     least = std::min(least, one.metric);
     most = std::max(most, one.metric);
-    all = all && holds(one);
   }
   const std::string sample = baseline_->sample;
   if (most - least <= kSameMetric * std::abs(most)) {
@@ -350,13 +351,49 @@ Expected<void> Search::check_difference() const {
                     text(high_), jobs < probes_.size() ? " that is a job" : ""),
         {}, no_jobs());
   }
-  if (all && condition_.relation != Relation::kEqual) {
-    return fail(ErrorCode::kInfeasible,
-                fmt::format("always true: with {} from {} to {}, {} is {} to {}", variable_.path, limit_text(low_),
-                            limit_text(high_), name_of(kMetrics, condition_.metric),
-                            measured_text(condition_, least, sample), measured_text(condition_, most, sample)));
-  }
   return {};
+}
+
+/// Of what holds everywhere the end that is nearest to failing: what is left of it there is the answer.
+double Search::tightest_end() const {
+  const bool most = condition_.relation == Relation::kAtMost;
+  const auto is_job = [](const auto& p) { return p.second.prediction.has_value(); };
+  const auto first = std::find_if(probes_.begin(), probes_.end(), is_job);
+  const auto last = std::find_if(probes_.rbegin(), probes_.rend(), is_job);
+  const double low = first->second.metric;
+  const double high = last->second.metric;
+  return (most ? high > low : high < low) ? last->first : first->first;
+}
+
+/// Where it holds: from the found end on or up to it, or between two ends.
+double Search::found_end(double limit, answer::Inverse& result) {
+  const auto crossings = brackets();
+  const bool equal = condition_.relation == Relation::kEqual;
+  if (crossings.empty()) {
+    result.always = !equal && holds(probes_.at(limit));
+    if (!result.always) return limit;
+    const double end = tightest_end();
+    result.up = probes_.begin()->first == end || end < limit;
+    return end;
+  }
+  const auto by_side = [&](const Probe& one) { return side(one); };
+  const Bracket ends = narrowed(nearest(crossings), by_side);
+  const Probe& low = probes_.at(ends.low);
+  const Probe& high = probes_.at(ends.high);
+  result.up = equal || holds(high);
+  const double found = (equal ? off(high) <= off(low) : result.up) ? ends.high : ends.low;
+  if (equal || !holds(probes_.at(found))) return found;
+  // Beyond other values that hold it may fail again.
+  std::optional<Bracket> beyond;
+  for (const Bracket& one : crossings) {
+    if (result.up ? one.low >= found && !beyond : one.high <= found) beyond = one;
+  }
+  if (!beyond) return found;
+  const Bracket other = narrowed(*beyond, by_side);
+  const double from = result.up ? found : other.high;
+  const double to = result.up ? other.low : found;
+  result.range = answer::SolutionRange{from, to, probes_.at(from).setting, probes_.at(to).setting};
+  return found;
 }
 
 /// How many of the tried values are none, and why: a note, or nothing.
@@ -380,12 +417,16 @@ void Search::describe_tries(answer::Inverse& result) const {
   for (const auto& [value, one] : probes_) {
     if (!one.prediction) continue;
     too_large = too_large || !one.fits;
-    result.tried.push_back({one.setting, value, one.metric, one.fits});
+    result.tried.push_back({one.setting, value, one.metric, one.fits, holds(one)});
     if (holds(one)) {
       if (last == nullptr || !holds(*last)) result.holding.push_back({one.setting, one.setting});
       result.holding.back().to = one.setting;
     }
     last = &one;
+  }
+  if (result.always) {
+    result.notes.push_back(fmt::format("it holds at every value that was tried, {} to {}",
+                                       limit_text(result.tried.front().value), limit_text(result.tried.back().value)));
   }
   for (std::string& note : no_jobs()) result.notes.push_back(std::move(note));
   if (!result.monotone) {
@@ -433,16 +474,7 @@ Expected<answer::Inverse> Search::run(const FindOptions& options) {
   if (sure_) result.condition += fmt::format(" with {} %", significant(100 * *sure_));
   result.metric = name_of(kMetrics, condition_.metric);
   const double limit = best();
-  const auto crossings = brackets();
-  double found = limit;
-  if (!crossings.empty()) {
-    const Bracket ends = narrowed(nearest(crossings), [&](const Probe& one) { return side(one); });
-    const Probe& low = probes_.at(ends.low);
-    const Probe& high = probes_.at(ends.high);
-    const bool equal = condition_.relation == Relation::kEqual;
-    result.up = equal || holds(high);
-    found = (equal ? off(high) <= off(low) : result.up) ? ends.high : ends.low;
-  }
+  const double found = found_end(limit, result);
   result.monotone = monotone();
   result.reached = holds(probes_.at(found));
   if (result.reached) result.value = found;
@@ -469,31 +501,17 @@ Expected<answer::Inverse> Search::run(const FindOptions& options) {
 
 }  // namespace
 
-Expected<void> check_variable(std::string_view variable, const FindOptions& options) {
-  const auto number = number_setting(variable);
-  if (!number) return tl::unexpected<Error>(number.error());
-  std::array<std::optional<double>, 2> ends;
-  for (const auto& [said, end, word] :
-       {std::tuple{&options.from, ends.data(), "--from"}, {&options.to, ends.data() + 1, "--to"}}) {
-    if (!*said) continue;
-    const auto value = parse_number_of(number->kind, **said);
-    if (!value) {
-      Error error = value.error();
-      error.message = fmt::format("{}: {}", word, error.message);
-      return tl::unexpected<Error>(std::move(error));
-    }
-    *end = *value;
-  }
-  if (!ends[0] || !ends[1] || *ends[0] < *ends[1]) return {};
-  return fail(ErrorCode::kInvalidArgument,
-              fmt::format("--from {} --to {}: there is nothing between them", *options.from, *options.to));
-}
-
 Expected<answer::Inverse> find(const io::Catalog& catalog, std::span<const Override> base, std::string_view variable,
                                const Condition& condition, const FindOptions& options) {
   const auto number = number_setting(variable);
   if (!number) return tl::unexpected<Error>(number.error());
-  return Search(catalog, base, *number, condition).run(options);
+  auto answer = Search(catalog, base, *number, condition).run(options);
+  if (!answer) return answer;
+  const auto ask = [&](std::span<const Override> other) {
+    return Search(catalog, other, *number, condition).run(options);
+  };
+  add_over_rdma(catalog, base, ask, *answer);
+  return answer;
 }
 
 }  // namespace ddlsim::whatif

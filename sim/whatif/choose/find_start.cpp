@@ -3,13 +3,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/find.h"
 #include "ddlsim/whatif/training.h"
 #include "scenario/setting_values.h"
 
@@ -113,6 +116,26 @@ std::vector<std::string> notes_of_answer(const io::Catalog& catalog, std::span<c
     if (note) notes.push_back(*note);
   }
   return notes;
+}
+
+Expected<void> check_variable(std::string_view variable, const FindOptions& options) {
+  const auto number = number_setting(variable);
+  if (!number) return tl::unexpected<Error>(number.error());
+  std::array<std::optional<double>, 2> ends;
+  for (const auto& [said, end, word] :
+       {std::tuple{&options.from, ends.data(), "--from"}, {&options.to, ends.data() + 1, "--to"}}) {
+    if (!*said) continue;
+    const auto value = parse_number_of(number->kind, **said);
+    if (!value) {
+      Error error = value.error();
+      error.message = fmt::format("{}: {}", word, error.message);
+      return tl::unexpected<Error>(std::move(error));
+    }
+    *end = *value;
+  }
+  if (!ends[0] || !ends[1] || *ends[0] < *ends[1]) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("--from {} --to {}: there is nothing between them", *options.from, *options.to));
 }
 
 }  // namespace ddlsim::whatif

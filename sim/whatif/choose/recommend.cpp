@@ -146,6 +146,7 @@ void read_data_set(Scenario& scenario) {
   const auto& data = scenario.input.dataset;
   TrainingRun& run = scenario.training;
   if (data && !run.samples && !run.tokens && !run.steps) run.samples = data->samples;
+  if (asks_for_training(scenario)) scenario.cluster.node.sustain_network();
 }
 
 Expected<void> Recommender::add_candidate(const std::string& name) {
@@ -408,6 +409,7 @@ Expected<answer::Recommendation> Recommender::answer() {
   result.would_help = would_help(result, all, options_.max_nodes);
   result.notes = notes_of(candidates_.front().scenario, result);
   if (auto predicted = predict_best(result); !predicted) return tl::unexpected<Error>(predicted.error());
+  add_notes_of_best(result);
   return result;
 }
 
@@ -445,6 +447,16 @@ Scenario Recommender::scenario_of(const Trial& tried) const {
   return scenario;
 }
 
+/// Of a run's steps those of its first epoch, where that reads what later ones may have in memory.
+std::optional<double> first_epoch_share(const Scenario& scenario, const ServerChoice& choice) {
+  if (!in_first_epoch(scenario)) return std::nullopt;
+  const StepShape shape{.step = choice.step,
+                        .kernels = choice.step,
+                        .global_batch = choice.batch,
+                        .tokens_per_sample = tokens_of(*scenario.model)};
+  return static_cast<double>(first_epoch_steps(scenario, shape)) / static_cast<double>(choice.training.steps);
+}
+
 /// That a run ends in time; it takes in proportion to its steps.
 double in_time(const ServerChoice& choice, const answer::Prediction& prediction, Time deadline) {
   const std::pair<double, double> interval{prediction.interval_90.first / prediction.step_time,
@@ -462,7 +474,7 @@ Expected<void> Recommender::predict_best(answer::Recommendation& result) {
     if (!prediction) return tl::unexpected<Error>(prediction.error());
     ServerChoice& choice = result.choices[i];
     if (options_.deadline) choice.in_deadline = in_time(choice, *prediction, *options_.deadline);
-    choice.stalls = stalls_of(scenario, predictor_);
+    choice.stalls = stalls_of(scenario, predictor_, first_epoch_share(scenario, choice));
     choice.prediction = std::move(*prediction);
   }
   return {};

@@ -3,6 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
 
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
@@ -200,6 +203,25 @@ std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recomm
   largest.nodes = std::max(best.nodes, result.choices[result.fastest].nodes);
   if (auto congestion = congestion_note(largest)) notes.push_back(std::move(*congestion));
   return notes;
+}
+
+void add_notes_of_best(answer::Recommendation& result) {
+  constexpr auto kOfBoth = std::to_array<std::string_view>({"fp32:", "storage:", "network:", "input: the first epoch"});
+  constexpr auto kOfCheapest = std::to_array<std::string_view>({"kernels ", "software:"});
+  const auto starts = [](const std::string& note, std::span<const std::string_view> words) {
+    return std::any_of(words.begin(), words.end(), [&](std::string_view word) { return note.starts_with(word); });
+  };
+  for (const std::size_t i : {result.cheapest, result.fastest}) {
+    const ServerChoice& choice = result.choices[i];
+    if (!choice.prediction) continue;
+    for (const std::string& note : choice.prediction->notes) {
+      if (!starts(note, kOfBoth) && (i != result.cheapest || !starts(note, kOfCheapest))) continue;
+      const std::string line = fmt::format("{}: {}", name_of_choice(choice), note);
+      const bool known = std::any_of(result.notes.begin(), result.notes.end(),
+                                     [&](const std::string& one) { return one.ends_with(note); });
+      if (!known) result.notes.push_back(line);
+    }
+  }
 }
 
 std::string unknown_host(const Scenario& scenario) {

@@ -49,6 +49,10 @@ struct Miss {
 /// What the answer takes for granted.
 [[nodiscard]] std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recommendation& result);
 
+/// What the predictions of the cheapest and the fastest rest on, as far as it says which of them to trust: formats of
+/// fp32, storage, network; kernels and software of the cheapest. Requires their predictions.
+void add_notes_of_best(answer::Recommendation& result);
+
 /// What nobody says of the host that would read the data set; empty: nothing, or none is read.
 [[nodiscard]] std::string unknown_host(const Scenario& scenario);
 

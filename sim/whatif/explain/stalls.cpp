@@ -21,6 +21,10 @@ using answer::Stall;
 using answer::StallReport;
 using answer::StallRun;
 
+/// At the least: "typically from 5 to 60 minutes, depending on the instance size" (AWS EC2 User Guide, Amazon EC2
+/// instance network bandwidth).
+constexpr Time kBurstLasts = seconds(300);
+
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): what differs, then of what it is a share
 Stall stall(Time longer, Time shorter, Time whole) {
   const Time time = max(longer - shorter, Time::zero());
@@ -66,10 +70,11 @@ class Stash {
       return fail(ErrorCode::kUnsupported, "stalls of a model that is split over GPUs: one GPU has nothing to compare",
                   {}, {"leave its splits out"});
     }
-    report_.title = describe(*job);
     report_.sample = job->model->sample;
     dataset_ = std::exchange(job->input.dataset, nullptr);
     job_ = std::move(*job);
+    if (auto lasts = sustain(); !lasts) return tl::unexpected<Error>(lasts.error());
+    report_.title = describe(job_);
     if (auto run = add(StallRun::kSynthetic, job_); !run) return tl::unexpected<Error>(run.error());
     Scenario alone = job_;
     alone.cluster.nodes = 1;
@@ -93,13 +98,26 @@ class Stash {
     reading.input.cache = plan::CachePolicy::kNone;
     if (auto run = add(StallRun::kCold, reading); !run) return tl::unexpected<Error>(run.error());
     report_.stalls = stalls_of(report_.times, options_.fetch);
-    const double in_step =
-        static_cast<double>(job_.batch * plan::replicas_of(job_)) * static_cast<double>(job_.strategy.accumulation);
-    report_.steps_of_epoch = static_cast<double>(dataset_->samples) / in_step;
+    report_.steps_of_epoch = steps_of_epoch();
     return report_;
   }
 
  private:
+  [[nodiscard]] double steps_of_epoch() const {
+    const double in_step =
+        static_cast<double>(job_.batch * plan::replicas_of(job_)) * static_cast<double>(job_.strategy.accumulation);
+    return static_cast<double>(job_.training.samples.value_or(dataset_->samples)) / in_step;
+  }
+
+  /// An epoch outlasts what a network reaches on credits alone.
+  Expected<void> sustain() {
+    if (!dataset_ || !job_.cluster.node.network_sustained || job_.cluster.nodes == 1) return {};
+    const auto burst = predict(job_);
+    if (!burst) return tl::unexpected<Error>(burst.error());
+    if (burst->step_time * steps_of_epoch() > kBurstLasts) job_.cluster.node.sustain_network();
+    return {};
+  }
+
   [[nodiscard]] Expected<Scenario> resolved(const std::vector<Override>& settings) const {
     return model_ ? resolve(catalog_, settings, model_) : resolve(catalog_, settings);
   }
@@ -223,7 +241,7 @@ bool states(std::span<const Override> stated, std::string_view path) {
 
 }  // namespace
 
-std::optional<answer::Stalls> stalls_of(const Scenario& job, Predictor& predictor) {
+std::optional<answer::Stalls> stalls_of(const Scenario& job, Predictor& predictor, std::optional<double> first_epoch) {
   if (plan::splits_model(job.parallel) || job.parallel.zero > 0) return std::nullopt;
   answer::StallTimes times;
   const auto add = [&](StallRun run, const Scenario& scenario) {
@@ -245,6 +263,12 @@ std::optional<answer::Stalls> stalls_of(const Scenario& job, Predictor& predicto
     if (!add(StallRun::kWarm, reading)) return std::nullopt;
     reading.input.cache = plan::CachePolicy::kNone;
     if (!add(StallRun::kCold, reading)) return std::nullopt;
+    if (first_epoch) {
+      const auto later = predictor.step_time(job);
+      if (!later) return std::nullopt;
+      const Time first = *times.at(StallRun::kCold);
+      times.at(StallRun::kCold) = first * *first_epoch + *later * (1 - *first_epoch);
+    }
   }
   return stalls_of(times);
 }

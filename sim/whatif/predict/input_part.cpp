@@ -5,6 +5,7 @@
 #include "ddlsim/cost/loader.h"
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/training.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -14,6 +15,42 @@ std::string words_for_workers(const plan::Input& input, double workers) {
   const bool processes = input.loader.get() == plan::Loader::kWorkers;
   return fmt::format("{} {} a GPU{}", significant(workers), processes ? "workers" : "threads",
                      input.decode.get() == plan::DecodeOn::kGpu ? ", decoding on the GPU" : "");
+}
+
+/// What a storage's rates stand for, and whether the server's path to its volumes bounds them: of one that samples are
+/// read from, in the first epoch of a run at the least, unless somebody states its rate.
+std::optional<std::string> storage_note(const Scenario& scenario, const answer::Prediction& prediction) {
+  const hardware::Node& node = scenario.cluster.node;
+  const auto& storage = node.host.storage;
+  const bool reads = prediction.input.from_storage > 0 || (prediction.training && in_first_epoch(scenario));
+  if (!storage || !reads || storage->bandwidth_origin == Origin::kStated) return std::nullopt;
+  std::vector<std::string> parts;
+  if (!storage->notes.empty()) parts.push_back(storage->notes);
+  if (storage->attached == hardware::Attachment::kVolume) {
+    const auto& path = node.host.volume_bandwidth;
+    if (!path) {
+      parts.push_back(fmt::format("Nobody says what {} reaches of all its volumes", node.name));
+    } else if (storage->bandwidth >= *path) {
+      parts.push_back(fmt::format("{} reaches {} of all its volumes in the long run", node.name, to_text(*path)));
+    }
+  }
+  if (parts.empty()) return std::nullopt;
+  std::string text = fmt::format("storage: {}: ", storage->name);
+  for (std::size_t i = 0; i < parts.size(); ++i) text += (i > 0 ? " " : "") + parts[i];
+  return text;
+}
+
+/// Of text in sequences of another length than the model's, or of one that nobody says.
+std::optional<std::string> sequences_note(const workload::Dataset& data, const workload::Model& model) {
+  if (data.tokens == 0 && data.sample == model.sample && workload::tokens_of(model)) {
+    return fmt::format(
+        "input: a sequence of {} is taken as one of the model's, whatever its length (tokens: of its file)", data.name);
+  }
+  if (data.cut_from == 0) return std::nullopt;
+  return fmt::format(
+      "input: {}: the model takes sequences of {} tokens: an epoch is as many tokens, {} of its sequences, those of {} "
+      "joined or cut",
+      data.name, to_text(data.tokens), to_text(data.samples), to_text(data.cut_from));
 }
 
 }  // namespace
@@ -72,6 +109,8 @@ void add_input_notes(const Question& question, answer::Prediction& prediction) {
     notes.push_back(fmt::format("input.cache_size: {}, more than the {} of {}", to_text(*cache), to_text(host.memory),
                                 question.scenario.cluster.node.name));
   }
+  if (auto storage = storage_note(question.scenario, prediction)) notes.push_back(std::move(*storage));
+  if (auto sequences = sequences_note(*input.dataset, *question.scenario.model)) notes.push_back(std::move(*sequences));
   const std::string& sample = input.dataset->sample;
   if (sample != prediction.sample) {
     notes.push_back(

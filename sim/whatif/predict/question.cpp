@@ -329,14 +329,6 @@ double share_without_cast(const workload::Model& model) {
   return all > Work::zero() ? without / all : 0.0;
 }
 
-std::optional<std::int64_t> tokens_of(const workload::Model& model) {
-  if (model.sample != "sequence") return std::nullopt;
-  for (const auto& [name, size] : model.dimensions) {
-    if (name == "sequence") return size;
-  }
-  return std::nullopt;
-}
-
 Expected<Question> ask(const Scenario& scenario, PriceShelf* shelf) {
   if (auto sound = check_values(scenario); !sound) return tl::unexpected<Error>(sound.error());
   const auto fidelity = fidelity_of(scenario);

@@ -44,9 +44,6 @@ struct Question {
 /// Of a model's FLOPs those of layers that no framework runs in fp8 or fp4: convolutions and recurrences.
 [[nodiscard]] double share_without_cast(const workload::Model& model);
 
-/// Of a model whose samples are sequences of tokens.
-[[nodiscard]] std::optional<std::int64_t> tokens_of(const workload::Model& model);
-
 /// Errors: of whatif/predict.h.
 [[nodiscard]] Expected<Question> ask(const Scenario& scenario, PriceShelf* shelf = nullptr);
 

@@ -342,9 +342,24 @@ std::string number_text(NumberKind kind, double value, int digits) {
                      as.unit);
 }
 
+std::string shown_number(NumberKind kind, double value, int digits) {
+  struct Unit {
+    double factor;
+    std::string_view name;
+  };
+  constexpr auto kUnits = std::to_array<Unit>({{86400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}});
+  if (kind == Kind::kTime) {
+    for (const Unit& unit : kUnits) {
+      const double number = value / unit.factor;
+      if (number >= 1) return fmt::format("{} {}", significant(number, digits), unit.name);
+    }
+  }
+  return number_text(kind, value, digits);
+}
+
 double rounded_number(NumberKind kind, double value, int digits) {
   if (kind == Kind::kCount) return std::round(value);
-  return parse_number_of(kind, number_text(kind, value, digits)).value_or(value);
+  return parse_number_of(kind, shown_number(kind, value, digits)).value_or(value);
 }
 
 Expected<double> parse_number_of(NumberKind kind, std::string_view text) {

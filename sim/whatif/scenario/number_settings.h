@@ -53,7 +53,9 @@ struct NumberSetting {
 [[nodiscard]] std::string_view si_unit(NumberKind kind);
 /// So many significant digits in the kind's unit, as --set takes them.
 [[nodiscard]] std::string number_text(NumberKind kind, double value, int digits);
-/// The same number, rounded as `number_text` rounds.
+/// As people read it, which --set takes too: times in the largest unit that they have one of.
+[[nodiscard]] std::string shown_number(NumberKind kind, double value, int digits);
+/// The same number, rounded as `shown_number` rounds.
 [[nodiscard]] double rounded_number(NumberKind kind, double value, int digits);
 /// Errors: of another kind.
 [[nodiscard]] Expected<double> parse_number_of(NumberKind kind, std::string_view text);

@@ -222,12 +222,12 @@ Expected<void> check_replicas(const Scenario& scenario, const Override* data) {
             *data);
 }
 
-/// A run outlasts what its servers' network reaches for minutes.
-void sustain(hardware::Node& node) {
-  if (!node.network_sustained) return;
-  node.network_burst = node.network.bandwidth;
-  node.network.bandwidth = *node.network_sustained;
-  node.network_sustained.reset();
+/// A data set of text in sequences as the model takes them.
+void cut_for_model(Scenario& scenario) {
+  const auto tokens = workload::tokens_of(*scenario.model);
+  const auto& data = scenario.input.dataset;
+  if (!data || !tokens || data->sample != scenario.model->sample) return;
+  scenario.input.dataset = std::make_shared<const workload::Dataset>(workload::in_sequences_of(*data, *tokens));
 }
 
 /// The settings of one job, and of those beside it.
@@ -333,6 +333,7 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
                  "or a cloud instance: " + join(catalog.ids(io::Kind::kInstances))});
   }
   if (auto applied = apply(scenario, catalog, spelt, true); !applied) return tl::unexpected<Error>(applied.error());
+  cut_for_model(scenario);
   if (const auto usual = plan::usual_precision(scenario); usual && last_of(spelt.overrides, "precision") == nullptr) {
     scenario.precision = *usual;
     scenario.precision_assumed = true;
@@ -350,7 +351,8 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
   if (auto passes = set_global_batch(scenario, samples); !passes) return tl::unexpected<Error>(passes.error());
   if (auto run = check_training(scenario); !run) return tl::unexpected<Error>(run.error());
   if (auto sound = check_goodput(scenario); !sound) return tl::unexpected<Error>(sound.error());
-  if (asks_for_training(scenario) || scenario.failures.stated()) sustain(scenario.cluster.node);
+  // A run outlasts what its servers' network reaches for minutes.
+  if (asks_for_training(scenario) || scenario.failures.stated()) scenario.cluster.node.sustain_network();
   if (auto added = add_others(scenario, catalog, taken); !added) return tl::unexpected<Error>(added.error());
   return scenario;
 }

@@ -52,7 +52,8 @@ TEST_CASE("input files: a server's host comes with its processor and storage", "
 
 TEST_CASE("input files: a server bounds its volumes and no other storage", "[unit][io]") {
   const hardware::Host host{.volume_bandwidth = bytes_per_second(875e6)};
-  CHECK(host.reaching(catalog().storage("ebs-gp3").value()).bandwidth == bytes_per_second(875e6));
+  CHECK(host.reaching(catalog().storage("ebs-gp3-max").value()).bandwidth == bytes_per_second(875e6));
+  CHECK(host.reaching(catalog().storage("ebs-gp3").value()).bandwidth == bytes_per_second(125 * 1048576.0));
   CHECK(host.reaching(catalog().storage("ebs-gp2").value()).bandwidth == bytes_per_second(250 * 1048576.0));
   CHECK(host.reaching(catalog().storage("nvme").value()).bandwidth == bytes_per_second(2896e6));
   CHECK(host.reaching(catalog().storage("object-store").value()).bandwidth == bytes_per_second(12.5e9));

@@ -235,13 +235,67 @@ TEST_CASE("find: what is not reachable says how far the variable goes", "[unit][
 
 TEST_CASE("find: questions without an answer", "[unit][find]") {
   CHECK_THAT(why_not(job(), "network", "step_time <= 1 s"), Catch::Contains("makes no difference"));
-  CHECK_THAT(why_not(job(), "nodes", "step_time <= 10 s"), Catch::Contains("always true"));
   CHECK_THAT(why_not(job(), "nodes", "cost <= 10 $"), Catch::Contains("nobody says how long the run is"));
   CHECK_THAT(why_not(job(), "batch", "throughput >= 10 tokens/s"), Catch::Contains("counts images, not tokens"));
   CHECK_THAT(why_not(job(), "strategy", "step_time <= 10 s"), Catch::Contains("is no number"));
   const auto between =
       find(catalog(), job(), "batch", parse_condition("step_time <= 1 s").value(), {.from = "9", .to = "3"});
   CHECK_THAT(between.error().message, Catch::Contains("nothing between"));
+}
+
+TEST_CASE("find: what holds at every value is answered by the end that is nearest to failing", "[unit][find]") {
+  const auto least =
+      found(job({{"training.samples", "1281167", {}}, {"training.epochs", "1", {}}}), "nodes", "time_to_train <= 24 h");
+  CHECK(least.reached);
+  CHECK(least.always);
+  CHECK(least.up);
+  CHECK(least.value.value() == 1);
+  CHECK_FALSE(least.range);
+  const auto most = found(job(), "nodes", "step_time <= 10 s");
+  CHECK(most.always);
+  CHECK_FALSE(most.up);
+  CHECK(*most.value == most.tried.back().value);
+  CHECK(std::all_of(most.tried.begin(), most.tried.end(), [](const answer::Tried& one) { return one.holds; }));
+}
+
+TEST_CASE("find: both ends of what holds, in units people read", "[unit][find]") {
+  // Checkpoints every second take too long, every day lose too much.
+  const auto base =
+      job({{"nodes", "4", {}}, {"failures.mtbf_node", "24 h", {}}, {"checkpoint.bandwidth", "100 MB/s", {}}});
+  const auto answer = found(base, "checkpoint.interval", "goodput >= 98 %");
+  REQUIRE(answer.range);
+  CHECK(answer.reached);
+  CHECK_FALSE(answer.always);
+  CHECK(answer.range->from < answer.range->to);
+  CHECK_THAT(answer.range->from_setting + answer.range->to_setting, Catch::Contains(" min"));
+  const auto share = [&](double interval) {
+    return with(base, {{"checkpoint.interval", std::to_string(interval) + " s"}}).goodput->share;
+  };
+  for (const double end : {answer.range->from, answer.range->to}) CHECK(share(end) >= 0.98 - 1e-6);
+  CHECK(share(answer.range->from * 0.998) < 0.98);
+  CHECK(share(answer.range->to * 1.002) < 0.98);
+  CHECK(number_text(NumberKind::kTime, 116.76, 4) == "116760 ms");
+  CHECK(shown_number(NumberKind::kTime, 116.76, 4) == "1.946 min");
+  CHECK(shown_number(NumberKind::kTime, 0.25, 4) == "250 ms");
+  CHECK(rounded_number(NumberKind::kTime, 116.7654321, 4) == Approx(116.76));
+}
+
+TEST_CASE("find: a network that TCP drives says what RDMA would make of it", "[unit][find]") {
+  const std::vector<Override> base{
+      {"model", "resnet50", {}}, {"node", "p3.8xlarge", {}}, {"nodes", "4", {}}, {"precision", "fp16", {}}};
+  const auto answer = found(base, "network", "scaling_efficiency >= 90 %");
+  REQUIRE(answer.over_rdma);
+  REQUIRE(answer.over_rdma->reached);
+  CHECK(*answer.over_rdma->value < *answer.value);
+  CHECK(answer.over_rdma->text.starts_with("from "));
+  CHECK_THAT(answer.notes.front(), Catch::StartsWith("network: TCP drives it at every rate"));
+  const std::string rate = std::to_string(*answer.over_rdma->value * 8e-9) + " Gb/s";
+  CHECK(with(base, {{"network", rate}, {"network.transport", "roce"}}).scaling_efficiency >= 0.9 - 1e-4);
+  // Who says what drives it asked for that.
+  auto said = base;
+  said.push_back({"network.transport", "tcp", {}});
+  CHECK_FALSE(found(said, "network", "scaling_efficiency >= 90 %").over_rdma);
+  CHECK_FALSE(found(base, "batch", "scaling_efficiency >= 90 %").over_rdma);
 }
 
 TEST_CASE("find: as surely as is asked for", "[unit][find]") {

@@ -5,6 +5,7 @@
 
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
+#include "ddlsim/workload/dataset.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
@@ -89,6 +90,56 @@ TEST_CASE("input: an object store is read through the server's port", "[unit][in
   CHECK(delivered("ebs-gp2").bottleneck == "storage");
 }
 
+TEST_CASE("input: what a volume's rates stand for is said where samples come from it", "[unit][input]") {
+  const auto read = [](std::vector<Override> more) {
+    more.insert(more.end(), {{"input.dataset", "imagenet", {}}, {"input.epoch", "first", {}}});
+    return asked(std::move(more)).value();
+  };
+  const auto volume = read({{"input.storage", "ebs-gp3", {}}});
+  CHECK(notes(volume, "storage: AWS EBS gp3 volume: 125 MiB/s and 3,000 IOPS are what every volume has"));
+  CHECK(notes(read({{"input.storage", "ebs-io2", {}}}), "reaches 1.75 GB/s of all its volumes in the long run"));
+  const auto own = predict(resolve(catalog(), std::vector<Override>{{"model", "resnet18", {}},
+                                                                    {"node", "dgx1-v100", {}},
+                                                                    {"input.dataset", "imagenet", {}},
+                                                                    {"input.epoch", "first", {}},
+                                                                    {"input.storage", "ebs-io2", {}}})
+                               .value())
+                       .value();
+  CHECK(notes(own, "Nobody says what NVIDIA DGX-1 with V100 reaches of all its volumes"));
+  // Nothing of a rate that somebody states, nor where memory has all of it.
+  CHECK_FALSE(
+      notes(read({{"input.storage", "ebs-gp3", {}}, {"input.storage.bandwidth", "500 MB/s", {}}}), "storage: "));
+  CHECK_FALSE(notes(asked({{"input.dataset", "imagenet", {}}}).value(), "storage: "));
+  CHECK(
+      notes(asked({{"input.dataset", "imagenet", {}}, {"training.epochs", "3", {}}}).value(), "storage: AWS EBS gp2"));
+}
+
+TEST_CASE("input: text is read in the model's sequences, as many tokens an epoch", "[unit][input]") {
+  // 156,725,653 sequences of 512 tokens are 626,902,612 of 128, a quarter of the bytes each.
+  const workload::Dataset& wikipedia = *catalog().dataset("wikipedia").value();
+  const workload::Dataset shorter = workload::in_sequences_of(wikipedia, 128);
+  CHECK(shorter.samples == 626902612);
+  CHECK(shorter.stored.in(bytes) == Approx(625));
+  CHECK(shorter.size().in(bytes) == Approx(wikipedia.size().in(bytes)).epsilon(1e-6));
+  CHECK(workload::in_sequences_of(wikipedia, 8192).samples == 9795353);
+  CHECK(workload::in_sequences_of(shorter, 512).samples == wikipedia.samples);
+  CHECK(workload::in_sequences_of(*catalog().dataset("imagenet").value(), 128).samples == 1281167);
+  const auto run = [](const char* sequence) {
+    const auto scenario = resolve(catalog(), std::vector<Override>{{"model", "bert_large", {}},
+                                                                   {"model.sequence", sequence, {}},
+                                                                   {"node", "p4d.24xlarge", {}},
+                                                                   {"input.dataset", "wikipedia", {}},
+                                                                   {"training.epochs", "1", {}}});
+    return predict(scenario.value()).value();
+  };
+  const auto as_stored = run("512");
+  const auto cut = run("128");
+  CHECK(static_cast<double>(cut.training->steps) ==
+        Approx(4.0 * static_cast<double>(as_stored.training->steps)).epsilon(1e-5));
+  CHECK(notes(cut, "the model takes sequences of 128 tokens"));
+  CHECK_FALSE(notes(as_stored, "the model takes sequences"));
+}
+
 TEST_CASE("input: a volume is no faster than the server's path to volumes", "[unit][input]") {
   const auto read = [](const std::string& node, const std::string& storage) {
     const auto scenario =
@@ -97,7 +148,10 @@ TEST_CASE("input: a volume is no faster than the server's path to volumes", "[un
     return scenario->cluster.node.host.storage->bandwidth.in(bytes_per_second);
   };
   CHECK(read("p3.2xlarge", "ebs-gp2") == Approx(218.75e6));
-  CHECK(read("p3.2xlarge", "ebs-gp3") == Approx(218.75e6));
+  CHECK(read("p3.2xlarge", "ebs-gp3-max") == Approx(218.75e6));
+  CHECK(read("p3.2xlarge", "ebs-gp3") == Approx(125 * 1048576.0));
+  CHECK(read("g4dn.xlarge", "ebs-gp3-max") == Approx(118.75e6));
+  CHECK(read("g5.xlarge", "ebs-gp3") == Approx(87.5e6));
   CHECK(read("p3.8xlarge", "ebs-io2") == Approx(875e6));
   CHECK(read("p4d.24xlarge", "ebs-io2") == Approx(2375e6));
   CHECK(read("dgx1-v100", "ebs-io2") == Approx(4000 * 1048576.0));

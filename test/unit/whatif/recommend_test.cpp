@@ -431,3 +431,25 @@ TEST_CASE("recommend: spot prices that nobody has are asked for", "[unit][whatif
                                                                 Contains("--prices FILE") &&
                                                                 Contains("InstanceType, Price, SpotPrice"));
 }
+
+TEST_CASE("recommend: fetch stalls are of the run, and what the best rest on is said", "[unit][whatif]") {
+  const auto read = job({kOwn, {"input.dataset", "imagenet", {}}, {"input.storage", "ebs-gp3", {}}});
+  auto brief = read;
+  brief.push_back({"training.epochs", "1", {}});
+  RecommendOptions every = own(1);
+  every.predict_all = true;
+  const auto fetch = [&](const answer::Recommendation& result) {
+    return choice_of(result, "dgx-a100", 1).stalls->fetch->percent / 100;
+  };
+  const auto run = found(read, every);
+  const double first = fetch(found(brief, every));
+  REQUIRE(first > 0.1);
+  // All of ImageNet stays in memory: t(warm) = 1, cold steps of 1 / (1 - first), which 1 of 90 are.
+  CHECK(fetch(run) == Approx(1 - 1 / (1 + (1 / (1 - first) - 1) / 90)));
+  const auto says = [&](const std::string& part) {
+    return std::any_of(run.notes.begin(), run.notes.end(),
+                       [&](const std::string& note) { return note.find(part) != std::string::npos; });
+  };
+  CHECK(says("dgx-a100: fp32: on this GPU PyTorch"));
+  CHECK(says(": kernels by the profile"));
+}

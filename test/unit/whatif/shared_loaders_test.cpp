@@ -100,6 +100,22 @@ jobs:
              StartsWith("even, ") && Contains(" tie: throughputs of all jobs within 1 %, and none is done 1 % sooner"));
 }
 
+TEST_CASE("shared loaders: even shares win by mean completion where throughputs tie", "[unit][shared_loaders]") {
+  const auto answer = shared(R"(
+server: {node: p3.16xlarge, cores: 16}
+jobs:
+  - {name: a, model: alexnet, dataset: imagenet, batch: 512, gpus: 2, steps: 5000, set: {precision: fp16}}
+  - {name: b, model: alexnet, dataset: imagenet, batch: 512, gpus: 2, steps: 5000, set: {precision: fp16}}
+  - {name: c, model: resnet50, dataset: imagenet, batch: 128, gpus: 4, steps: 20000, set: {precision: fp16}}
+)");
+  REQUIRE(answer);
+  REQUIRE(std::abs(*of(*answer, "optimal").aggregate_gain) < 0.01);
+  REQUIRE(*of(*answer, "optimal").completion_gain < -0.05);
+  CHECK_THAT(report::render(*answer, report::Format::kText),
+             Contains("none is done 1 % sooner than even shares; even shares win by mean completion: ") &&
+                 Contains(" % longer with optimal"));
+}
+
 TEST_CASE("shared loaders: predicted jobs are what predict says", "[unit][shared_loaders]") {
   const auto answer = shared(R"(
 server: {node: dgx1-v100, cores: 24, storage: sata-ssd}

@@ -115,6 +115,38 @@ TEST_CASE("stalls: they add up, and two servers are compared with one", "[unit][
   CHECK(odd.one_server.find("8 GPUs") != std::string::npos);
 }
 
+TEST_CASE("stalls: an epoch that outlasts a network's credits has the rate that lasts", "[unit][stalls]") {
+  std::vector<Override> more{{"nodes", "4", {}},
+                             {"input.dataset", "imagenet", {}},
+                             {"input.storage", "ebs-gp3", {}},
+                             {"precision", "fp16", {}}};
+  const auto epoch = stalls(catalog(), job("resnet50", "g4dn.xlarge", more)).value();
+  const auto step = stalls(catalog(), job("resnet50", "g4dn.xlarge", {{"nodes", "4", {}}, {"precision", "fp16", {}}}));
+  more.insert(more.end(), {{"training.samples", "1281167", {}}, {"training.epochs", "1", {}}});
+  const auto run = stalls(catalog(), job("resnet50", "g4dn.xlarge", more)).value();
+  CHECK(epoch.stalls.network->percent == Approx(run.stalls.network->percent));
+  CHECK(epoch.stalls.network->percent > 2 * step.value().stalls.network->percent);
+  CHECK(epoch.steps_of_epoch == run.steps_of_epoch);
+  CHECK(std::any_of(epoch.notes.begin(), epoch.notes.end(), [](const std::string& note) {
+    return note == "network: the 5 Gb/s that a server sustains; it reaches 25 Gb/s for minutes";
+  }));
+  CHECK(epoch.title.find("network 5 Gb/s") != std::string::npos);
+  // 130,319 samples at 440 a second.
+  const auto brief =
+      stalls(catalog(), job("resnet18", "g4dn.xlarge", {{"nodes", "4", {}}, {"input.dataset", "squad", {}}})).value();
+  CHECK(brief.title.find("network 25 Gb/s") != std::string::npos);
+}
+
+TEST_CASE("stalls: of a run the first epoch counts by its share of the steps", "[unit][stalls]") {
+  Predictor predictor;
+  const auto read = resolve(catalog(), job("resnet18", "p3.16xlarge", {{"input.dataset", "imagenet", {}}})).value();
+  const auto first = stalls_of(read, predictor)->fetch->percent / 100;
+  const auto run = stalls_of(read, predictor, 1.0 / 90)->fetch->percent / 100;
+  // t(warm) = 1: cold steps of 1 / (1 - first), which 1 of 90 are.
+  CHECK(run == Approx(1 - 1 / (1 + (1 / (1 - first) - 1) / 90)));
+  CHECK(stalls_of(read, predictor, 1.0)->fetch->percent == Approx(100 * first));
+}
+
 TEST_CASE("stalls: of a job that is resolved, by steps alone", "[unit][stalls]") {
   Predictor predictor;
   const auto read = job("resnet18", "p3.16xlarge", {{"nodes", "3", {}}, {"input.dataset", "imagenet", {}}});
