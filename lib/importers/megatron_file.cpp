@@ -169,7 +169,7 @@ class MegatronReader {
   void read_data_parallel() {
     const bool softmax = !in_.flag("no-masked-softmax-fusion");
     const bool activation = !in_.flag("no-bias-gelu-fusion");
-    if (softmax && activation) out_.assume("software.fused", "yes", "Megatron's blocks run as fused kernels");
+    if (softmax && activation) assume_software("megatron-core", out_);
     const bool overlapped = in_.flag("overlap-grad-reduce");
     if (overlapped) {
       out_.set("overlap", "backward", "--overlap-grad-reduce", in_.find("overlap-grad-reduce")->where);
