@@ -61,6 +61,9 @@ class AccelerateReader {
     read_precision();
     if (fsdp_) read_fsdp();
     if (deepspeed) read_deepspeed_part();
+    assume_software(deepspeed ? "hf trainer deepspeed" : "hf trainer", out_);
+    if (!deepspeed) out_.assume("software.optimizer", "foreach", "PyTorch's own AdamW, unless the script fuses it");
+    if (plain && half_) out_.assume("software.operators", "autocast", "accelerate runs the model under torch.autocast");
     out_.ask("batch", "the training script decides: samples of a micro-batch?");
     for (const std::string_view key : kPassedKeys) {
       if (in_.find(key)) out_.pass_by();
@@ -97,6 +100,7 @@ class AccelerateReader {
     const std::string words = found ? found.words : "no mixed_precision";
     if (kind == "bf16" || kind == "fp16" || kind == "fp8") {
       out_.set("precision", kind, words, where);
+      half_ = kind != "fp8";
     } else if (kind == "no" || kind == "false") {
       out_.set("precision", "fp32", words, where);
     } else {
@@ -225,6 +229,7 @@ class AccelerateReader {
   Tree in_;
   Builder& out_;
   bool fsdp_ = false;
+  bool half_ = false;  // mixed precision of 16 bits
 };
 
 }  // namespace

@@ -132,6 +132,10 @@ Expected<LaunchImport> deepspeed(std::string_view text, const std::string& file,
 Expected<LaunchImport> torchtitan(std::string_view text, const std::string& file, const LaunchOptions& options);
 Expected<LaunchImport> accelerate(std::string_view text, const std::string& file, const LaunchOptions& options);
 
+/// What a framework's code runs as where no launch file says it (importers/training_way.h): fused kernels, attention's.
+/// `framework`: its name in lower case.
+void assume_software(std::string_view framework, Builder& out);
+
 /// DeepSpeed's keys of `root`, which may be a part of another file (`deepspeed_config`).
 void read_deepspeed(const io::Node& root, Builder& out);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "ddlsim/importers/training_way.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "launch.h"
@@ -110,6 +111,17 @@ Expected<LaunchImport> Builder::finish() {
   std::stable_sort(result_.settings.begin(), result_.settings.end(),
                    [](const LaunchSetting& a, const LaunchSetting& b) { return a.path < b.path; });
   return std::move(result_);
+}
+
+void assume_software(std::string_view framework, Builder& out) {
+  const char* const why = "as published runs of this framework are read";
+  if (const auto fused = runs_fused_blocks(framework)) {
+    out.assume(
+        "software.fused", *fused ? "yes" : "no",
+        fmt::format("{}, {}", *fused ? "its blocks run as fused kernels" : "single operators unless compiled", why));
+  }
+  const std::string_view attention = way_of(framework).attention;
+  if (attention != "best") out.assume("software.attention", std::string(attention), why);
 }
 
 std::string no_rule(const std::string& name, std::span<const std::string> asked) {

@@ -74,6 +74,14 @@ void read_megatron_model(Arguments& arguments, const LaunchOptions& options, Bui
 /// the number is not known.
 std::optional<std::int64_t> counted_layers(Arguments& arguments);
 
+/// The parts of a pipeline that --pipeline-model-parallel-layout lists, each by its letters ("Ettt", "tt", "m", "L"):
+/// E embedding, t block, m multi-token prediction, L loss; "t*3" and "(tt|)*29" repeat (Megatron-LM, docs on custom
+/// pipeline layouts). Nothing where it is not said, or is none.
+std::optional<std::vector<std::string>> layout_parts(Arguments& arguments);
+
+/// Whether attention is one kernel: FlashAttention's or Transformer Engine's.
+bool attends_in_one(Arguments& arguments);
+
 /// Whether head and embedding are one table.
 bool ties_embeddings(Arguments& arguments);
 

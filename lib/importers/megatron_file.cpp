@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
@@ -155,7 +156,9 @@ class MegatronReader {
       out_.assume("parallel.states", "mixed", why);
     } else if (eight) {
       out_.set("precision", "fp8", fp8->words(), fp8->where);
-      out_.assume("parallel.states", "fp8", why);
+      // Megatron's help: "do not use any other intermediate dtype".
+      const bool primary = in_.flag("fp8-param-gather") && in_.flag("use-distributed-optimizer");
+      out_.assume("parallel.states", primary ? "fp8-primary" : "fp8", why);
     } else if (bf16 || fp16) {
       const Argument& found = *in_.find_first({bf16 ? "bf16" : "fp16", "precision"});
       out_.set("precision", bf16 ? "bf16" : "fp16", found.words(), found.where);
@@ -166,10 +169,29 @@ class MegatronReader {
     }
   }
 
+  /// --no-NAME, or NAME as False in the printed list and in YAML.
+  bool is_off(std::string_view name) {
+    const Argument* said = in_.find(name);
+    return in_.flag("no-" + std::string(name)) || (said != nullptr && !in_.flag(name));
+  }
+
+  /// The softmax is a kernel of its own only where attention is several; which activation's switch counts follows from
+  /// the activation (megatron/training/arguments.py, core_transformer_config_from_args: bias_activation_fusion).
+  void read_fusions() {
+    const bool gated = in_.flag("swiglu");
+    const bool gelu = is_off("bias-gelu-fusion");
+    const bool swiglu = is_off("bias-swiglu-fusion");
+    const bool softmax = is_off("masked-softmax-fusion") && !attends_in_one(in_);
+    if (!softmax && !(gated ? swiglu : gelu)) return assume_software("megatron-core", out_);
+    const Argument* found = softmax ? in_.find_first({"no-masked-softmax-fusion", "masked-softmax-fusion"})
+                            : gated ? in_.find_first({"no-bias-swiglu-fusion", "bias-swiglu-fusion"})
+                                    : in_.find_first({"no-bias-gelu-fusion", "bias-gelu-fusion"});
+    out_.leave_out(found->words(), "a part of a block is not fused: software.fused is left open, half of its effect",
+                   found->where);
+  }
+
   void read_data_parallel() {
-    const bool softmax = !in_.flag("no-masked-softmax-fusion");
-    const bool activation = !in_.flag("no-bias-gelu-fusion");
-    if (softmax && activation) out_.assume("software.fused", "yes", "Megatron's blocks run as fused kernels");
+    read_fusions();
     const bool overlapped = in_.flag("overlap-grad-reduce");
     if (overlapped) {
       out_.set("overlap", "backward", "--overlap-grad-reduce", in_.find("overlap-grad-reduce")->where);
@@ -256,7 +278,22 @@ class MegatronReader {
       out_.ask("parallel.virtual_stages", said->words() + " is not known", said->where);
       return;
     }
+    const Argument* layout = in_.find("pipeline-model-parallel-layout");
+    const auto listed = layout_parts(in_);
+    if (pipeline_ > 1 && layout != nullptr && !listed) {
+      out_.ask("parallel.layers_per_stage", layout->words() + ": blocks of each part?", layout->where);
+    }
     MegatronParts parts{.stages = pipeline_};
+    if (pipeline_ > 1 && listed) {
+      const auto count = static_cast<std::int64_t>(listed->size());
+      if (count % pipeline_ != 0) {
+        out_.fault(fmt::format("'{}': {} parts on {} stages", shown(layout->words()), count, pipeline_), layout->where,
+                   {"every stage has as many parts"});
+        return;
+      }
+      chunks_ = count / pipeline_;
+      return set_schedule(*layout);
+    }
     if (said != nullptr) {
       parts.of_a_rank = in_.count(*said).value_or(1);
     } else if (each != nullptr) {
@@ -277,11 +314,15 @@ class MegatronReader {
                  each->where, {"the layers of a stage must be a multiple of the layers of a virtual stage"});
       return;
     }
+    set_schedule(said != nullptr ? *said : *in_.find("pipeline-model-parallel-size"));
+  }
+
+  void set_schedule(const Argument& said) {
     const std::int64_t chunks = *chunks_;
     const std::string schedule(megatron_schedule(pipeline_, chunks));
     if (chunks > 1) {
-      out_.set("parallel.schedule", schedule, said->words(), said->where);
-      out_.set("parallel.virtual_stages", chunks, said->words(), said->where);
+      out_.set("parallel.schedule", schedule, said.words(), said.where);
+      out_.set("parallel.virtual_stages", chunks, said.words(), said.where);
     } else {
       out_.assume("parallel.schedule", schedule, "Megatron's schedule of a pipeline without virtual stages");
     }
@@ -304,19 +345,42 @@ class MegatronReader {
     if (in_.is_unknown(said->name)) {
       out_.ask("parallel.recompute", said->words() + " is not known", said->where);
     } else if (how == "selective") {
-      out_.set("parallel.recompute", "selective", said->words(), said->where);
-      const Argument* modules = in_.find("recompute-modules");
-      if (modules != nullptr &&
-          !(modules->values.size() == 1 && modules->values.front().find("core_attn") != std::string::npos &&
-            modules->values.front().find(',') == std::string::npos)) {
-        out_.leave_out(modules->words(), "selective recomputation covers the core of attention", modules->where);
-      }
+      read_recomputed_modules(*said);
     } else if (how == "full") {
       out_.set("parallel.recompute", "full", said->words(), said->where);
       read_full_recompute();
     } else if (!how.empty() && how != "false") {
       out_.fault(fmt::format("'{}'", shown(said->words())), said->where, {"valid: selective, full"});
     }
+  }
+
+  /// The core of attention unless others are listed (megatron/core/transformer/transformer_config.py,
+  /// recompute_modules), which have no rule here.
+  void read_recomputed_modules(const Argument& said) {
+    const Argument* modules = in_.find("recompute-modules");
+    bool core = modules == nullptr;
+    std::vector<std::string> others;
+    for (const std::string& value : modules == nullptr ? std::vector<std::string>() : modules->values) {
+      std::string name;
+      for (const char c : value + ",") {
+        if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_') {
+          name += c;
+        } else if (!name.empty()) {
+          if (name == "core_attn") {
+            core = true;
+          } else {
+            others.push_back(name);
+          }
+          name.clear();
+        }
+      }
+    }
+    const Argument& from = modules != nullptr ? *modules : said;
+    out_.set("parallel.recompute", core ? "selective" : "none", from.words(), from.where);
+    if (others.empty()) return;
+    out_.leave_out(modules->words(),
+                   join(others) + ": no rule; what they save is kept here, and they are not computed again",
+                   modules->where);
   }
 
   /// uniform: groups of n layers keep their first input; block: the first n layers of every part of a stage are
@@ -373,8 +437,30 @@ class MegatronReader {
     }
   }
 
+  /// Experts in groups, a token's in so many of them (DeepSeek-V3): groups that fill servers bound its servers.
+  void read_groups() {
+    const Argument* found = in_.find("moe-router-group-topk");
+    const auto groups = in_.count("moe-router-num-groups");
+    const auto taken = in_.count("moe-router-group-topk");
+    if (found == nullptr || !groups || !taken || *taken >= *groups) return;
+    const std::int64_t expert = out_.count_of("parallel.expert");
+    const std::int64_t each = out_.gpus_per_node();
+    const bool once = in_.word("moe-token-dispatcher-type") == "flex" || in_.flag("moe-enable-deepep");
+    const std::int64_t ranks = expert % *groups == 0 ? expert / *groups : 0;  // of a group
+    if (once && ranks > 0 && each > 0 && ranks % each == 0) {
+      out_.set("parallel.expert_servers", *taken * (ranks / each), found->words() + ", of groups that are servers",
+               found->where);
+    } else {
+      out_.leave_out(found->words(),
+                     once ? "groups of experts are no whole servers: a token's may be on any"
+                          : "a copy of a row goes to every one of its experts, wherever they are",
+                     found->where);
+    }
+  }
+
   void read_experts() {
     read_dispatch();
+    read_groups();
     const Argument* found = in_.find("moe-expert-capacity-factor");
     if (found == nullptr || found->values.size() != 1 || in_.word("moe-expert-capacity-factor") == "-1") return;
     const auto factor = parse_number(found->values.front());

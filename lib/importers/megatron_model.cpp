@@ -231,7 +231,8 @@ class ModelReader {
     const std::string position = in_.word("position-embedding-type");
     rotary_ = in_.flag("use-rotary-position-embeddings") || position == "rope" || position == "yarn";
     // ALiBi adds to scores what follows from distances alone.
-    positions_ = !rotary_ && !in_.has("no-position-embedding") && position != "none" && position != "alibi";
+    const bool none = in_.has("no-position-embedding");
+    positions_ = !rotary_ && !none && position != "none" && position != "alibi";
     if (const Argument* added = in_.find("add-position-embedding");
         added != nullptr && !in_.flag("add-position-embedding")) {
       positions_ = false;
@@ -239,10 +240,7 @@ class ModelReader {
     in_.find("max-position-embeddings");  // of no effect where positions are no table
     if (positions_) position_rows_ = need("max-position-embeddings", kMostSize);
     dropout_ = probability("hidden-dropout");
-    const std::string backend = in_.word("attention-backend");
-    const std::string engine = in_.word("transformer-impl");
-    flash_ = in_.flag("use-flash-attn") ||
-             !(backend == "unfused" || backend == "local" || engine == "local" || in_.flag("use-legacy-models"));
+    flash_ = attends_in_one(in_);
     if (const Argument* size = in_.find("window-size")) read_window(*size);
   }
 
@@ -457,6 +455,13 @@ class ModelReader {
 };
 
 }  // namespace
+
+bool attends_in_one(Arguments& arguments) {
+  const std::string backend = arguments.word("attention-backend");
+  const std::string engine = arguments.word("transformer-impl");
+  return arguments.flag("use-flash-attn") ||
+         !(backend == "unfused" || backend == "local" || engine == "local" || arguments.flag("use-legacy-models"));
+}
 
 void read_megatron_model(Arguments& arguments, const LaunchOptions& options, Builder& out) {
   ModelReader(arguments, options, out).read();

@@ -12,7 +12,7 @@ namespace {
 
 /// Beginnings of options that leave a step's time as it is: data, checkpoints, logs, the optimizer's numbers,
 /// launching.
-constexpr std::array<std::string_view, 81> kPassedBy{
+constexpr auto kPassedBy = std::to_array<std::string_view>({
     "lr",
     "min-lr",
     "weight-decay",
@@ -94,7 +94,27 @@ constexpr std::array<std::string_view, 81> kPassedBy{
     "transformer-impl",
     "use-rope-scaling",
     "rope-",
-};
+    // Kernels as they are priced: experts in one grouped product, rows sorted and losses computed by one kernel.
+    "moe-grouped-gemm",
+    "moe-permute-fusion",
+    "moe-router-fusion",
+    "moe-router-dtype",
+    "moe-router-pre-softmax",
+    "moe-router-enable-expert-bias",
+    "moe-router-force-load-balancing",
+    "moe-router-num-groups",
+    "cross-entropy-",
+    "fp8-amax",
+    "fp8-margin",
+    "fp8-interval",
+    "fp8-recipe",
+    "fp8-wgrad",
+    "attention-softmax-in-fp32",
+    "use-precision-aware-optimizer",
+    "te-rng-tracker",
+    "enable-experimental",
+    "use-legacy-models",
+});
 
 /// Options that change a step's time and have no setting.
 constexpr std::array kUnmodelled{
@@ -102,9 +122,15 @@ constexpr std::array kUnmodelled{
                "what is kept is not cut over the tensor group; --sequence-parallel does that"},
     Unmodelled{"moe-shared-expert-overlap", "a shared expert runs after the exchange of tokens, not beside it"},
     Unmodelled{"overlap-moe-expert-parallel-comm", "the exchange of tokens is not run beside another micro-batch"},
-    Unmodelled{"use-precision-aware-optimizer", "state formats are those of parallel.states"},
+    Unmodelled{"exp-avg-dtype", "the moment is counted in fp32: 4 bytes a parameter"},
+    Unmodelled{"exp-avg-sq-dtype", "the moment is counted in fp32: 4 bytes a parameter"},
+    Unmodelled{"main-params-dtype", "the master copy is counted in fp32: 4 bytes a parameter"},
+    Unmodelled{"no-gradient-accumulation-fusion", "products add to gradients as they make them"},
+    Unmodelled{"no-bias-dropout-fusion", "dropout and the residual sum count as fused with software.fused"},
+    Unmodelled{"no-rope-fusion", "rotary embedding is one kernel"},
+    Unmodelled{"moe-layer-recompute", "experts are not computed again: state parallel.recompute"},
+    Unmodelled{"cuda-graph-impl", "graphs of parts of a step: state cuda_graphs"},
     Unmodelled{"defer-embedding-wgrad-compute", "gradients are made where backward stands"},
-    Unmodelled{"pipeline-model-parallel-layout", "state the stages: parallel.layers_per_stage"},
     Unmodelled{"pipeline-model-parallel-split-rank", "encoder and decoder are not told apart"},
     Unmodelled{"rampup-batch-size", "the batch at the end of the ramp is taken"},
     Unmodelled{"cpu-offloading-num-layers", "parallel.offload_activations is all or nothing"},
@@ -121,6 +147,8 @@ bool off(const std::string& value) {
 /// A value that asks for nothing: what Megatron's list of arguments has where nobody stated the option.
 bool usual(const Argument& argument) {
   const std::string& value = argument.values.front();
+  const bool dtype = argument.name.ends_with("-dtype");
+  if (dtype && (value.find("fp32") != std::string::npos || value.find("float32") != std::string::npos)) return true;
   if (argument.name == "optimizer-offload-fraction") return value == "1.0" || value == "1" || off(value);
   return off(value);
 }

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <array>
 
+#include "ddlsim/importers/training_way.h"
 #include "ddlsim/support/quantity_io.h"
 #include "launch.h"
 #include "toml.h"
 
 namespace ddlsim::importers::launch {
 namespace {
+
+/// As its published runs name it.
+constexpr std::string_view kTitan = "torchtitan (pytorch fsdp2)";
 
 /// Models of torchtitan that models/ has, by name and flavour.
 struct TitanModel {
@@ -65,6 +69,7 @@ class TitanReader {
     read_degrees();
     read_batches();
     read_precision();
+    read_software();
     read_recompute();
     for (const std::string_view section : kPassedSections) {
       if (in_.find(section)) out_.pass_by();
@@ -309,16 +314,30 @@ class TitanReader {
     }
     if (kept == "bfloat16") {
       out_.set("parallel.states", "pure-16", stored.words, stored.where());
-    } else {
+    } else if (!eight && kind == "float32") {
       out_.assume("parallel.states", "fp32", "torchtitan keeps weights, gradients and states in float32");
+    } else {
+      out_.assume("parallel.states", std::string(way_of(kTitan).states),
+                  "FSDP2 gathers 16 bits of what it keeps in float32");
     }
     const auto reduced = in_.find("training.mixed_precision_reduce");
     if (reduced && in_.word(reduced) == "bfloat16") {
       out_.set("strategy.gradients", "bf16", reduced.words, reduced.where());
+    } else {
+      out_.assume("strategy.gradients", std::string(way_of(kTitan).gradients), "mixed_precision_reduce = float32");
     }
+  }
+
+  void read_software() {
     const auto compiled = in_.find_first({"compile.enable", "training.compile"});
     if (in_.flag(compiled).value_or(false)) {
-      out_.set("fusion", "pointwise", compiled.words, compiled.where());
+      out_.set("fusion", "all", compiled.words + ", and attention in one kernel", compiled.where());
+    }
+    assume_software(kTitan, out_);
+    const auto update = in_.find("optimizer.implementation");
+    const std::string how = in_.word(update);
+    if (how == "for-loop" || how == "foreach") {
+      out_.set("software.optimizer", how, update.words, update.where());
     }
   }
 

@@ -64,7 +64,8 @@ DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& spli
   const StateSizes sizes = state_sizes(*job.parallel.states, model.optimizer);
   const DataSize updated = sizes.weight + sizes.master * 2.0;
   const DataSize read = sizes.master == DataSize::zero() ? sizes.weight : DataSize::zero();
-  const bool main_gradients = (*job.parallel.states == States::kMixed || *job.parallel.states == States::kFp8) &&
+  const States states = *job.parallel.states;
+  const bool main_gradients = (states == States::kMixed || states == States::kFp8 || states == States::kFp8Primary) &&
                               !job.parallel.offload_optimizer;  // the host has its own
   const DataSize buffers = main_gradients ? kMainGradientBuffer * held + kClipping * elements : DataSize::zero();
   const double more = static_cast<double>(accesses_of_update(job)) / update_accesses(model.optimizer);
@@ -289,7 +290,8 @@ DataSize accumulated_per_parameter(const Job& job) {
   switch (job.parallel.states.value_or(States::kFp32)) {
     case States::kFp32: return bytes(12) * share;
     case States::kMixed:
-    case States::kFp8: return bytes(3) * share;
+    case States::kFp8:
+    case States::kFp8Primary: return bytes(3) * share;
     case States::kMixedSixteen:
     case States::kPureSixteen:
     case States::kAdam8bit: return bytes(6) * share;

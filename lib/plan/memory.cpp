@@ -74,6 +74,7 @@ StateSizes state_sizes(States states, workload::Optimizer optimizer) {
     case States::kMixedSixteen: return {bytes(2), bytes(2), bytes(4), bytes(4 * values)};
     case States::kPureSixteen: return {bytes(2), bytes(2), {}, bytes(2 * values)};
     case States::kFp8: return {bytes(3), bytes(4), bytes(4), bytes(4 * values)};
+    case States::kFp8Primary: return {bytes(1), bytes(4), bytes(4), bytes(4 * values)};
     case States::kAdam8bit: return {bytes(2), bytes(2), bytes(4), bytes(values)};
   }
   return {};

@@ -12,7 +12,8 @@
 //               as `?`, which no command accepts until somebody states it (--set here or there)
 //   left out    it changes a step's time and has no setting: named, with its place and the reason
 //   passed by   paths, logging, learning rates and their like: counted
-// Framework defaults that differ from ours are written out (Megatron overlaps no gradients unless told to).
+// Framework defaults that differ from ours are written out (Megatron overlaps no gradients unless told to), and what
+// its code runs as is taken from its published runs (importers/training_way.h): fused kernels, attention's, formats.
 //
 // A shell script is read, never run: assignments, arrays, `+=`, $NAME, ${NAME:-default}, $((arithmetic)), `if` on
 // comparisons that can be decided, comments and continued lines are understood; what a command would print, loops and

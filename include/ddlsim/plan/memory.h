@@ -7,6 +7,7 @@
 //   mixed-16        2        2          4            4 n         ZeRO, Rajbhandari et al. 2020 (16 with Adam)
 //   pure-16         2        2          -            2 n         torchtune (dtype: bf16), LitGPT (precision: bf16-true)
 //   fp8             3        4          4            4 n         fp8 weights beside 16-bit ones (Transformer Engine)
+//   fp8-primary     1        4          4            4 n         Megatron-LM's --fp8-param-gather (no copy of 16 bits)
 //   adam-8bit       2        2          4            n           Dettmers et al. 2022
 // ZeRO over d ranks leaves a rank 1/d of master copy and optimizer (1), of the gradients (2), of the weights (3); an
 // expert's states are shared by the ranks that have it. An offloaded optimizer keeps both on the host, with

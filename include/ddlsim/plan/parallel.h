@@ -114,10 +114,11 @@ enum class States {
   kMixedSixteen,  // the same with gradients of 16 bits (ZeRO, DeepSpeed; DDP of bf16 models)
   kPureSixteen,   // all of it in 16 bits, no master copy (torchtune, LitGPT's bf16-true)
   kFp8,           // fp8 weights beside 16-bit ones, the rest as kMixed
+  kFp8Primary,    // fp8 weights alone, the rest as kMixed (Megatron's --fp8-param-gather)
   kAdam8bit,      // as kMixedSixteen with states of 8 bits (Dettmers et al. 2022)
 };
 
-inline constexpr Choices<States, 8> kStates{{
+inline constexpr Choices<States, 9> kStates{{
     {"fp32", States::kFp32},
     {"mixed", States::kMixed},
     {"mixed-16", States::kMixedSixteen},
@@ -125,6 +126,7 @@ inline constexpr Choices<States, 8> kStates{{
     {"pure-16", States::kPureSixteen},
     {"pure-bf16", States::kPureSixteen},
     {"fp8", States::kFp8},
+    {"fp8-primary", States::kFp8Primary},
     {"adam-8bit", States::kAdam8bit},
 }};
 

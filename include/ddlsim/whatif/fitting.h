@@ -3,7 +3,8 @@
 // Tried one at a time, in this order, the first that fits is named: tables spread (PEARL), where there are some; zero 1
 // and 2; recompute selective; zero 3; recompute full; where products take fewer than 32 bits states mixed, then
 // mixed-16; expert, then tensor, then pipeline twice, four times ... as wide (the number of GPUs stays); micro-batches
-// that divide the samples (more of them); states adam-8bit; states on the host. Where none alone does, each format of
+// that divide the samples (more of them); states adam-8bit; states on the host. With stages zero 2 and 3, which FSDP
+// alone has there, come before adam-8bit and are said to be so. Where none alone does, each format of
 // states with each recomputation; then changes are added up in the order (LoRA in stated fp32: states mixed,) recompute
 // full, (LoRA: frozen_bits 4,) zero 3, tensor, micro-batch 1, and at the end offload, or states adam-8bit, or states
 // mixed-16 and offload. The smallest cluster is searched for in whole servers of the same kind, twice as many until

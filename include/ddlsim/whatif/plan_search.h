@@ -4,8 +4,9 @@
 //   tp, cp, ep, pp      divisors of the GPUs; data-parallel replicas are what they leave
 //   batch               the micro-batch: divisors of a replica's share of the global batch
 //   schedule            of a pipeline, of those that train what one GPU would: gpipe, 1f1b, interleaved (chunks of
-//                       equally many blocks), zb-h1, zb-h2, zbv, dualpipe. Schedules that change what is trained
-//                       (pipedream) or that overlap nothing (none) are compared where they are stated
+//                       equally many blocks; of stages that no number gives equally many, any), zb-h1, zb-h2, zbv,
+//                       dualpipe. Schedules that change what is trained (pipedream) or that overlap nothing (none) are
+//                       compared where they are stated
 //   zero                0 to 3 where there are replicas;  recompute: none, selective, full
 //   sequence            where tp > 1;  context_by: ring, ulysses where cp > 1
 //   nodes               only with PlanOptions::nodes_up_to: 1, 2, 4, ... and that many

@@ -15,7 +15,6 @@
 #include "cases/case_software.h"
 #include "cases/case_text.h"
 #include "cases/language_case.h"
-#include "cases/training_way.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 

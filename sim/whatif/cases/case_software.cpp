@@ -177,21 +177,24 @@ std::optional<double> software_year_of(const io::Case& one) {
 std::optional<bool> software_fused_of(const io::Case& one) {
   const std::string framework = lower_case(one.framework);
   const auto names = [&](std::initializer_list<std::string_view> words) { return has_any(framework, words); };
-  const bool submitted = lower_case(one.source).find("training_results") != std::string::npos;
+  const bool submitted = is_submission(one);
   const bool convolves =
       has_any(lower_case(one.model), {"resnet", "inception", "vgg", "alexnet", "retinanet", "ssd", "mask"});
   if (convolves || one.metric == io::CaseMetric::kImagesPerSecond) {
     return submitted || says(one, "xla", "true") || names({"mxnet", "oneflow"});
   }
-  const bool hugging_face = framework.starts_with("hf");
-  if (hugging_face || names({"automodel"})) return false;
-  if (names({"deepspeed", "rocm", "llmboost", "oneflow"})) return std::nullopt;
+  // What NVIDIA submits fuses as Megatron does.
   const bool by_nvidia = submitted && names({"nvidia", "ngc"});
-  if (by_nvidia || names({"megatron", "nemo", "hugectr", "composer", "internevo", "jax", "flash-attention"})) {
-    return true;
-  }
-  if (names({"pytorch", "tensorflow", "paddle", "mxnet"})) return false;
-  return std::nullopt;
+  return importers::runs_fused_blocks(by_nvidia ? framework + " megatron" : framework);
+}
+
+bool is_submission(const io::Case& one) { return has(lower_case(one.source), "training_results"); }
+
+const importers::TrainingWay& way_of(const io::Case& one) {
+  std::string name = lower_case(one.framework);
+  if (has_word(lower_case(one.said("kernels").value_or("")), "te")) name += " transformerengine";
+  if (is_submission(one)) name = "training_results";
+  return importers::way_of(name, software_year_of(one).value_or(importers::kNewest));
 }
 
 bool runs_xla(const io::Case& one) {

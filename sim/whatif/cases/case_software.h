@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "ddlsim/importers/training_way.h"
 #include "ddlsim/io/case_file.h"
 
 namespace ddlsim::whatif {
@@ -16,14 +17,15 @@ namespace ddlsim::whatif {
 [[nodiscard]] std::optional<double> software_year_of(const io::Case& one);
 
 /// Whether blocks run as fused kernels. Convolutional networks: NVIDIA's MXNet, OneFlow, XLA and what is submitted to
-/// MLPerf fuse norms and activations, others run single operators. With attention, by the framework's name: Megatron
-/// and NeMo fuse (masked softmax, bias and GELU, norms: NVIDIA/Megatron-LM megatron/core/fusions), and so does what
-/// NVIDIA submits to MLPerf, and XLA in JAX; InternEvo (Apex's and flash-attn's kernels) and MosaicML's Composer (norms
-/// in 16 bits, no dropout: bench/accuracy/README.md) count with them; PyTorch, Hugging Face, TensorFlow, PaddlePaddle
-/// and MXNet run single operators. Nothing for others, for DeepSpeed, whose engine runs either, and for OneFlow, whose
-/// BERT has residual sums fused and nothing else (OneFlow-Benchmark LanguageModeling/BERT/util.py:
-/// enable_fuse_add_to_output).
+/// MLPerf fuse norms and activations, others run single operators. With attention, by the framework's name
+/// (importers::runs_fused_blocks), and what NVIDIA submits to MLPerf does.
 [[nodiscard]] std::optional<bool> software_fused_of(const io::Case& one);
+
+/// Whether a case is a submission to MLPerf.
+[[nodiscard]] bool is_submission(const io::Case& one);
+
+/// The way of a case's framework at the time of its release; the newest where nobody says when.
+[[nodiscard]] const importers::TrainingWay& way_of(const io::Case& one);
 
 /// Whether TensorFlow compiles by XLA: where the row says so, and in NVIDIA's example of BERT, whose scripts do unless
 /// told otherwise (TensorFlow/LanguageModeling/BERT/scripts/run_pretraining_lamb_phase1.sh: use_xla).

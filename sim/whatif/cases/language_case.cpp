@@ -13,7 +13,6 @@
 #include "cases/case_model.h"
 #include "cases/case_software.h"
 #include "cases/case_text.h"
-#include "cases/training_way.h"
 #include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::whatif {
@@ -71,15 +70,15 @@ int sharing_of(const io::Case& one, int usual) {
 /// What a framework sends beside kernels, as settings. `sequence`: tensor ranks cut rows too; `shares`: what of a
 /// replica's states, 0 for nothing.
 void add_overlap(const io::Case& one, bool sequence, int shares, std::vector<Override>& settings) {
-  const TrainingWay& way = way_of(one);
+  const importers::TrainingWay& way = way_of(one);
   const std::string precision = precision_of(one.precision);
   const auto yes = [&](const char* path) { settings.push_back({path, "yes", one.where}); };
   const bool said = one.said("overlap_grad_reduce").has_value();
-  if (said ? !affirms(one, "overlap_grad_reduce") : way.beside == Beside::kNothing) {
+  if (said ? !affirms(one, "overlap_grad_reduce") : way.beside == importers::Beside::kNothing) {
     settings.push_back({"overlap", "none", one.where});
   }
-  if (way.beside >= Beside::kWeights && shares > 0 && shares < 3) yes("parallel.overlap_gather");
-  if (way.beside != Beside::kAll) return;
+  if (way.beside >= importers::Beside::kWeights && shares > 0 && shares < 3) yes("parallel.overlap_gather");
+  if (way.beside != importers::Beside::kAll) return;
   if (sequence && precision != "fp4") yes("parallel.overlap_tensor");
   if (shares > 0 && precision == "fp8") yes("parallel.gather_fp8");
 }
@@ -224,12 +223,12 @@ bool is_compiled(const io::Case& one) {
 }
 
 /// Attention in one kernel: as said, or as the framework did by then.
-bool has_attention_in_one(const io::Case& one, const TrainingWay& way) {
+bool has_attention_in_one(const io::Case& one, const importers::TrainingWay& way) {
   const std::string flash = lower_case(one.said("flash_attention").value_or(""));
   const bool unsaid = flash.empty() || has_any(flash, {"not stated", "unknown", "n/a", "not said"});
   if (!unsaid) return !denies(one, "flash_attention");
   if (says(one, "attention_backend", "unfused")) return false;
-  const bool modern = software_year_of(one).value_or(kNewest) >= way.fused_since;
+  const bool modern = software_year_of(one).value_or(importers::kNewest) >= way.fused_since;
   return modern && one.said("transformer_engine") != "no";  // XLA has none of its own
 }
 
@@ -261,7 +260,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   };
   const auto degree = [&](std::string_view key, const char* path) { return set_degree(count_or(one, key, 1), path); };
   const std::string precision = precision_of(one.precision);
-  const TrainingWay& way = way_of(one);
+  const importers::TrainingWay& way = way_of(one);
   const auto degrees = degrees_of(one);
   if (!degrees) return tl::unexpected<Error>(degrees.error());
   const std::int64_t tensor = set_degree(degrees->tensor, "parallel.tensor");

@@ -10,8 +10,8 @@
 
 #include "cases/case_metric.h"
 #include "cases/case_scenario.h"
+#include "cases/case_software.h"
 #include "cases/language_case.h"
-#include "cases/training_way.h"
 #include "ddlsim/calib/scaling_laws.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/whatif/collective.h"

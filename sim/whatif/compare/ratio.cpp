@@ -69,6 +69,8 @@ bool keeps_kernels(const Scenario& a, const Scenario& b) {
   same.overlap_gather = b.parallel.overlap_gather;
   same.lora_rank = b.parallel.lora_rank;
   same.frozen_bits = b.parallel.frozen_bits;
+  same.offload_optimizer = b.parallel.offload_optimizer;
+  same.offload_activations = b.parallel.offload_activations;
   const bool alike = plan::takes_ranks(a.parallel) == plan::takes_ranks(b.parallel);
   return alike && same == b.parallel && a.batch == b.batch && a.framework == b.framework;
 }
@@ -80,6 +82,9 @@ double variance_around_kernels(const RatioSide& baseline, const RatioSide& alter
   double sum = 0;
   if (a.recompute != b.recompute || a.recompute_every != b.recompute_every || a.recompute_stops != b.recompute_stops) {
     sum += square(of_gpu_time(*baseline.scenario) * log_speedup);
+  }
+  if (a.offload_optimizer != b.offload_optimizer || a.offload_activations != b.offload_activations) {
+    sum += square(std::numbers::ln2 / kTwoSided * log_speedup);
   }
   if (a.zero != b.zero || a.shard_ranks != b.shard_ranks) {
     sum += square(calib::RunPrior{}.communication * (baseline.sent - alternative.sent));

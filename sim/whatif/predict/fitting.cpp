@@ -151,12 +151,14 @@ FittingChanges single_changes(const plan::Job& job) {
       add(fmt::format("parallel.zero={}", stage), [stage](plan::Job& j) { j.parallel.zero = stage; });
     }
   };
+  // Only FSDP shares gradients and weights of stages (torchtitan): what other frameworks have as well comes first.
+  const bool stages = now.pipeline > 1;
   share(1);
-  share(2);
+  if (!stages) share(2);
   if (now.recompute == plan::Recompute::kNone) {
     add("parallel.recompute=selective", [](plan::Job& j) { j.parallel.recompute = plan::Recompute::kSelective; });
   }
-  share(3);
+  if (!stages) share(3);
   if (now.recompute != plan::Recompute::kFull) {
     add("parallel.recompute=full", [](plan::Job& j) { j.parallel.recompute = plan::Recompute::kFull; });
   }
@@ -172,10 +174,9 @@ FittingChanges single_changes(const plan::Job& job) {
   for (std::int64_t tensor = 2 * now.tensor; tensor <= job.cluster.gpus_per_node; tensor *= 2) {
     add(fmt::format("parallel.tensor={}", tensor), [tensor](plan::Job& j) { j.parallel.tensor = tensor; });
   }
-  for (std::int64_t stages = 2 * now.pipeline; stages <= std::min(bodies_of(*job.model), job.cluster.gpus());
-       stages *= 2) {
-    add(fmt::format("parallel.pipeline={}", stages), [stages](plan::Job& j) {
-      j.parallel.pipeline = stages;
+  for (std::int64_t more = 2 * now.pipeline; more <= std::min(bodies_of(*job.model), job.cluster.gpus()); more *= 2) {
+    add(fmt::format("parallel.pipeline={}", more), [more](plan::Job& j) {
+      j.parallel.pipeline = more;
       j.parallel.cuts.clear();
     });
   }
@@ -184,6 +185,9 @@ FittingChanges single_changes(const plan::Job& job) {
     if (job.batch % by != 0) continue;
     add(fmt::format("batch={}, {} passes", job.batch / by, job.strategy.accumulation.get() * by),
         [by](plan::Job& j) { divide_batch(j, by); });
+  }
+  for (const int stage : {2, 3}) {
+    if (stages) share(stage);
   }
   for (FittingChange& format : eight_bit_formats(job)) changes.push_back(std::move(format));
   if (!now.offload_optimizer) {
@@ -347,6 +351,10 @@ void add_ways_to_fit(const Scenario& scenario, answer::Prediction& prediction) {
   std::string text = first_change(job);
   const bool copies = plan::sums_gradients(job.strategy.kind);
   if (copies) text += "; " + cluster_that_holds(job);
+  const bool shares = text.find("zero=2") != std::string::npos || text.find("zero=3") != std::string::npos;
+  if (shares && job.parallel.pipeline > 1) {
+    text += "; zero 2 and 3 with stages: FSDP has it (torchtitan), Megatron-LM and DeepSpeed have not";
+  }
   prediction.notes.push_back("what makes it fit: " + text);
 }
 

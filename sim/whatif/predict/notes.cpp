@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <variant>
 
 #include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/plan/lower.h"
@@ -301,6 +302,23 @@ std::optional<std::string> congestion_note(const hardware::Cluster& cluster) {
       to_text(cluster.nodes));
 }
 
+std::optional<std::string> copied_heads_note(const plan::Job& job) {
+  const plan::Parallel& parallel = job.parallel;
+  if (parallel.context == 1 || parallel.context_by != plan::ContextBy::kUlysses) return std::nullopt;
+  for (const workload::Layer& layer : job.model->layers) {
+    const auto* attention = layer.op ? std::get_if<workload::GroupedAttention>(&*layer.op) : nullptr;
+    if (attention == nullptr || attention->kv_heads == 0) continue;
+    const std::int64_t heads = std::max<std::int64_t>(attention->kv_heads / parallel.tensor, 1);
+    if (heads >= parallel.context) return std::nullopt;
+    return fmt::format(
+        "Ulysses: {} context ranks share {} key head{} of a tensor rank; each is counted with a copy, sent and kept, "
+        "as "
+        "DeepSpeed's makes it; Transformer Engine (Megatron-LM's a2a) refuses it: --set parallel.context_by=ring",
+        parallel.context, heads, heads == 1 ? "" : "s");
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 /// What the time of kernels rests on.
@@ -370,6 +388,7 @@ void add_exchange_notes(const Question& question, std::vector<std::string>& note
   if (analytic && question.fidelity == Fidelity::kAnalytic && scenario.cluster.nodes > kServersOfOneLeaf) {
     notes.push_back("folded: " + folding_text(*question.plan, scenario.cluster.oversubscription));
   }
+  if (auto copied = copied_heads_note(scenario)) notes.push_back(std::move(*copied));
   if (assumes_tuning(question)) {
     notes.push_back(fmt::format("assumed: collectives as NCCL tunes them for Pascal; the file of {} has no nccl_tuning",
                                 scenario.cluster.node.gpu.name));

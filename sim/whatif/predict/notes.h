@@ -17,6 +17,9 @@ namespace ddlsim::whatif {
 /// otherwise (network.oversubscription).
 [[nodiscard]] std::optional<std::string> congestion_note(const hardware::Cluster& cluster);
 
+/// That Ulysses is counted with copies of key heads, of which there are fewer than context ranks: nothing otherwise.
+[[nodiscard]] std::optional<std::string> copied_heads_note(const plan::Job& job);
+
 /// The weakest of its parts.
 [[nodiscard]] Provenance provenance_of(const Question& question);
 

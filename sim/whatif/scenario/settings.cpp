@@ -191,7 +191,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_choice<&plan::Parallel::offload_optimizer>},
     {"parallel.offload_activations", "what is kept for backward waits on the host: yes, no", "yes",
      set_choice<&plan::Parallel::offload_activations>},
-    {"parallel.states", "formats of weights, gradients and optimizer states: fp32, mixed, mixed-16 (or mixed-bf16), pure-16 (or pure-bf16), fp8, adam-8bit", "mixed",
+    {"parallel.states", "formats of weights, gradients and optimizer states: fp32, mixed, mixed-16 (or mixed-bf16), pure-16 (or pure-bf16), fp8, fp8-primary, adam-8bit", "mixed",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(plan::kStates, v, "format of states"), s.parallel.states);
      }},

@@ -119,6 +119,7 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
         "refuses 2 and 3 with a pipeline: --zero 1",
         shown.front().zero));
   }
+  if (auto copied = copied_heads_note(space.with(shown.front()))) choice.notes.push_back(std::move(*copied));
   hardware::Cluster largest = space.base().cluster;
   largest.nodes = shown.front().nodes;
   if (auto congestion = congestion_note(largest)) choice.notes.push_back(std::move(*congestion));

@@ -186,16 +186,20 @@ void PlanSpace::enumerate_passes(Split split) {
   }
 }
 
-/// Into how many chunks a rank's blocks may be cut: alike ones.
+/// Into how many chunks a rank's blocks may be cut: alike ones; of stages that no count makes alike, any that the
+/// lowering takes, of transformers. Where some are alike others give a rank a block more than its share.
 std::vector<std::int64_t> PlanSpace::chunks_for(std::int64_t stages) const {
   if (!range_.virtual_stages.empty()) return range_.virtual_stages;
   // Blocks alone, or with embedding and head as one each (plan/stage_cuts.h).
   std::set<std::int64_t> chunks;
+  bool alike = !cuts_tensors_;
   for (const std::int64_t counted : {blocks_, blocks_with_ends_}) {
     if (counted == 0 || counted % stages != 0) continue;
+    alike = true;
     const auto divisors = divisors_of(counted / stages);
     chunks.insert(divisors.begin(), divisors.end());
   }
+  for (std::int64_t count = 2; !alike && count * stages <= most_stages_; ++count) chunks.insert(count);
   chunks.erase(1);
   return {chunks.begin(), chunks.end()};
 }

@@ -357,3 +357,90 @@ TEST_CASE("launch: a slip of an option is told from one without a rule", "[unit]
   CHECK_THAT(out(taken(LaunchFormat::kDeepSpeed, "{\"zero_optimization\": {\"stage\": 1}, \"unheard_of\": 3}")),
              !Contains("did you mean"));
 }
+
+TEST_CASE("launch: megatron's switches of single kernels", "[unit][io][launch]") {
+  const auto fused = [](const std::string& arguments) {
+    return value(megatron("--micro-batch-size 1 " + arguments), "software.fused");
+  };
+  // The softmax is a kernel of its own where attention is several.
+  CHECK(fused("--no-masked-softmax-fusion") == "yes");
+  CHECK(fused("--no-masked-softmax-fusion --attention-backend unfused") == "-");
+  CHECK(fused("--swiglu --no-bias-swiglu-fusion") == "-");
+  CHECK(fused("--swiglu --no-bias-gelu-fusion") == "yes");
+  CHECK(fused("--no-bias-swiglu-fusion") == "yes");
+  CHECK(fused("--no-bias-gelu-fusion") == "-");
+  CHECK(value(megatron("micro_batch_size ... 1\nnum_layers ... 2\nbias_gelu_fusion ... False\nswiglu ... True\n"),
+              "software.fused") == "yes");
+  CHECK_THAT(left_out(megatron("--micro-batch-size 1 --swiglu --no-bias-swiglu-fusion")),
+             Contains("software.fused is left open"));
+}
+
+TEST_CASE("launch: megatron's modules that are computed again", "[unit][io][launch]") {
+  const auto read = [](const std::string& modules) {
+    return megatron("--micro-batch-size 1 --recompute-granularity selective " + modules);
+  };
+  CHECK(value(read(""), "parallel.recompute") == "selective");
+  CHECK(value(read("--recompute-modules core_attn"), "parallel.recompute") == "selective");
+  const LaunchImport both = read("--recompute-modules core_attn mlp");
+  CHECK(value(both, "parallel.recompute") == "selective");
+  CHECK_THAT(left_out(both), Contains("mlp: no rule"));
+  const LaunchImport others = read("--recompute-modules mla_up_proj moe_act layernorm");
+  CHECK(value(others, "parallel.recompute") == "none");
+  CHECK_THAT(left_out(others), Contains("mla_up_proj, moe_act, layernorm: no rule"));
+}
+
+TEST_CASE("launch: megatron's options of DeepSeek-V3", "[unit][io][launch]") {
+  const std::string eight = "--micro-batch-size 1 --bf16 --fp8-format e4m3 --fp8-param-gather ";
+  CHECK(value(megatron(eight + "--use-distributed-optimizer"), "parallel.states") == "fp8-primary");
+  CHECK(value(megatron(eight), "parallel.states") == "fp8");
+  const auto routed = [](const std::string& way, const std::string& ranks) {
+    return megatron("--micro-batch-size 1 --nproc-per-node 8 --expert-model-parallel-size " + ranks +
+                    " --moe-router-num-groups 8 --moe-router-group-topk 4 --moe-token-dispatcher-type " + way);
+  };
+  CHECK(value(routed("flex", "64"), "parallel.expert_servers") == "4");
+  CHECK(value(routed("flex", "128"), "parallel.expert_servers") == "8");
+  CHECK(value(routed("flex", "32"), "parallel.expert_servers") == "-");
+  CHECK_THAT(left_out(routed("flex", "32")), Contains("no whole servers"));
+  CHECK(value(routed("alltoall", "64"), "parallel.expert_servers") == "-");
+  CHECK_THAT(left_out(megatron("--micro-batch-size 1 --exp-avg-dtype bf16")), Contains("4 bytes a parameter"));
+  CHECK(left_out(megatron("--micro-batch-size 1 --exp-avg-dtype fp32 --moe-grouped-gemm --cross-entropy-loss-fusion "
+                          "--fp8-amax-history-len 1024 --use-precision-aware-optimizer"))
+            .empty());
+}
+
+TEST_CASE("launch: megatron's layout of a pipeline", "[unit][io][launch]") {
+  const auto laid = [](const std::string& layout, const std::string& stages) {
+    return megatron("--micro-batch-size 1 --pipeline-model-parallel-size " + stages +
+                    " --pipeline-model-parallel-layout '" + layout + "' " + kModel);
+  };
+  // A table, four blocks of 11 layers, three behind them: E t | t t | t | L.
+  const LaunchImport four = laid("Et|t*2,|t|L", "2");
+  CHECK(value(four, "parallel.schedule") == "interleaved");
+  CHECK(value(four, "parallel.virtual_stages") == "2");
+  CHECK(value(four, "parallel.layers_per_stage") == "12-22-11-3");
+  CHECK(value(laid("E(t|)*4L", "5"), "parallel.layers_per_stage") == "12-11-11-11-3");
+  CHECK(value(laid("E|tt|tt|L", "4"), "parallel.layers_per_stage") == "1-22-22-3");
+  // The multi-token prediction is in no model here: its part has the final norm.
+  CHECK(value(laid("Et|(tt|)*1t|m|L", "5"), "parallel.layers_per_stage") == "12-22-11-1-2");
+  CHECK(value(laid("Ett||tt|L", "2"), "parallel.layers_per_stage") == "?");
+  CHECK(value(laid("Ett|xt|L", "2"), "parallel.layers_per_stage") == "?");
+  const auto fault = [](const std::string& layout) {
+    return refused(LaunchFormat::kMegatron,
+                   "--micro-batch-size 1 --pipeline-model-parallel-size 2 "
+                   "--pipeline-model-parallel-layout '" +
+                       layout + "' " + kModel);
+  };
+  CHECK_THAT(fault("Ett|t|tL"), Contains("3 parts on 2 stages"));
+  CHECK_THAT(fault("Ett|ttt|t|L"), Contains("has 6 blocks"));
+  // With virtual stages the first stage's blocks are dealt to its parts.
+  CHECK(value(megatron("--micro-batch-size 1 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 1 "
+                       "--decoder-first-pipeline-num-layers 1 " +
+                       kModel),
+              "parallel.layers_per_stage") == "12-36");
+  std::string eight = kModel;
+  eight.replace(eight.find("--num-layers 4"), 14, "--num-layers 8");
+  CHECK(value(megatron("--micro-batch-size 1 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 "
+                       "--decoder-first-pipeline-num-layers 2 " +
+                       eight),
+              "parallel.layers_per_stage") == "12-33-11-36");
+}

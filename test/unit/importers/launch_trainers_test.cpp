@@ -4,6 +4,7 @@
 
 #include "catalog.h"
 #include "ddlsim/importers/launch_file.h"
+#include "ddlsim/importers/training_way.h"
 #include "ddlsim/io/model_file.h"
 #include "launch_text.h"
 
@@ -125,6 +126,38 @@ TEST_CASE("launch: torchtitan", "[unit][io][launch]") {
   CHECK_THAT(fault("[training]\nlocal_batch_size = 1\n[activation_checkpoint]\nmode = \"some\"\n"),
              Contains("valid: none, selective, full"));
   CHECK_THAT(fault("[tool]\nx = 1\n"), Contains("no torchtitan configuration"));
+}
+
+TEST_CASE("launch: software is that of the framework's published runs", "[unit][io][launch]") {
+  const auto titan = [](const std::string& text) {
+    return taken(LaunchFormat::kTorchtitan, "[training]\nlocal_batch_size = 1\n" + text, {}, "t.toml");
+  };
+  const LaunchImport plain = titan("");
+  const TrainingWay& way = way_of("torchtitan (pytorch fsdp2)");
+  CHECK(value(plain, "software.fused") == "no");
+  CHECK(value(plain, "software.attention") == way.attention);
+  CHECK(value(plain, "parallel.states") == way.states);
+  CHECK(value(plain, "strategy.gradients") == way.gradients);
+  CHECK(value(plain, "fusion") == "-");
+  CHECK(value(titan("[compile]\nenable = true\n"), "fusion") == "all");
+  CHECK(value(titan("dtype = \"bfloat16\"\n"), "parallel.states") == "pure-16");
+  CHECK(value(titan("mixed_precision_param = \"float32\"\n"), "parallel.states") == "fp32");
+  CHECK(value(titan("mixed_precision_reduce = \"bfloat16\"\n"), "strategy.gradients") == "bf16");
+  CHECK(value(titan("[optimizer]\nimplementation = \"foreach\"\n"), "software.optimizer") == "foreach");
+  CHECK(value(titan("[optimizer]\nname = \"AdamW\"\n"), "software.optimizer") == "-");
+
+  const auto trainer = [](const std::string& text) { return taken(LaunchFormat::kAccelerate, text, {}, "a.yaml"); };
+  const LaunchImport whole = trainer("distributed_type: MULTI_GPU\nmixed_precision: bf16\n");
+  CHECK(value(whole, "software.fused") == "no");
+  CHECK(value(whole, "software.operators") == "autocast");
+  CHECK(value(whole, "software.optimizer") == "foreach");
+  CHECK(value(trainer("distributed_type: FSDP\nmixed_precision: bf16\n"), "software.operators") == "-");
+  CHECK(value(trainer("distributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 2}\n"), "software.optimizer") ==
+        "-");
+
+  CHECK(value(megatron("--micro-batch-size 1"), "software.fused") == "yes");
+  // DeepSpeed's engine runs either.
+  CHECK(value(taken(LaunchFormat::kDeepSpeed, R"({"train_batch_size": 8})", {}, "ds.json"), "software.fused") == "-");
 }
 
 TEST_CASE("launch: accelerate", "[unit][io][launch]") {

@@ -344,6 +344,7 @@ TEST_CASE("memory: bytes of a parameter by format", "[unit][plan]") {
   CHECK(all(States::kPureSixteen) == 8);
   CHECK(all(States::kFp8) == 19);
   CHECK(all(States::kAdam8bit) == 10);
+  CHECK(all(States::kFp8Primary) == 17);
 }
 
 TEST_CASE("memory: stages of 1F1B keep as many micro-batches as follow them", "[unit][plan]") {

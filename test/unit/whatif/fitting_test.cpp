@@ -142,3 +142,19 @@ TEST_CASE("fitting: nothing is said where a job fits, or nobody can know", "[uni
   const auto plain = predictor.predict(resolve(catalog(), kLlama).value()).value();
   for (const std::string& note : plain.notes) CHECK_THAT(note, !Contains("what makes it fit"));
 }
+
+TEST_CASE("fitting: stages share gradients and weights in FSDP alone, which comes late and is said", "[unit][whatif]") {
+  const std::string fsdp = "zero 2 and 3 with stages: FSDP has it (torchtitan)";
+  const Settings stages = with(kLlama, {{"nodes", "2", {}},
+                                        {"parallel.tensor", "4", {}},
+                                        {"parallel.sequence", "yes", {}},
+                                        {"parallel.pipeline", "2", {}},
+                                        {"parallel.zero", "1", {}},
+                                        {"parallel.states", "mixed", {}},
+                                        {"strategy.accumulation", "8", {}}});
+  const std::string said = ways(stages);
+  const bool shares = said.find("zero=2") != std::string::npos || said.find("zero=3") != std::string::npos;
+  CHECK(shares == (said.find(fsdp) != std::string::npos));
+  CHECK_THAT(said, !StartsWith("parallel.zero"));
+  CHECK_THAT(ways(kLlama), !Contains(fsdp));
+}

@@ -452,3 +452,22 @@ TEST_CASE("plan search: why the best wins, and what would change it", "[unit][wh
   REQUIRE(faster != choice.sensitivity.end());
   CHECK(faster->step_time <= choice.best.prediction.step_time);
 }
+
+TEST_CASE("plan search: chunks of unequal blocks, where no number of them is equal", "[unit][whatif]") {
+  const TinyTransformer seven(false, 7);  // on two stages neither 7 blocks nor 9 with the ends
+  const std::vector<Override> settings = seven.on({{"gpus_per_node", "4", {}},
+                                                   {"global_batch", "16", {}},
+                                                   {"parallel.tensor", "1", {}},
+                                                   {"parallel.context", "1", {}},
+                                                   {"parallel.recompute", "none", {}},
+                                                   {"parallel.schedule", "interleaved", {}}});
+  const PlanOptions options{.next = 50, .explain = false};
+  check_same(settings, options);
+  const answer::PlanChoice choice = found(settings, options);
+  const auto has = [&](const std::string& chunks) {
+    const auto named = [&](const auto& job) { return value_of(job.plan, "parallel.virtual_stages") == chunks; };
+    return named(choice.best) || std::any_of(choice.next.begin(), choice.next.end(), named);
+  };
+  CHECK(has("2"));
+  CHECK(has("3"));
+}

@@ -357,3 +357,21 @@ TEST_CASE("predict: what messages between stages are on the way for is communica
   CHECK(slow.breakdown.bubble < fast.breakdown.bubble * 1.05);
   CHECK(slow.breakdown.communication_exposed > slow.step_time * 0.8);
 }
+
+TEST_CASE("predict: copies of key heads under Ulysses are said", "[unit][whatif]") {
+  const auto said = [](const char* ranks, const char* tensor) {
+    const auto p = asked({{"model", "llama_3_1_8b", {}},
+                          {"node", "dgx-h100", {}},
+                          {"nodes", "4", {}},
+                          {"precision", "bf16", {}},
+                          {"batch", "1", {}},
+                          {"parallel.tensor", tensor, {}},
+                          {"parallel.context", ranks, {}},
+                          {"parallel.context_by", "ulysses", {}}});
+    return std::any_of(p.notes.begin(), p.notes.end(),
+                       [](const std::string& note) { return note.starts_with("Ulysses: "); });
+  };
+  CHECK(said("16", "1"));  // of 8 key heads
+  CHECK_FALSE(said("8", "1"));
+  CHECK(said("8", "2"));  // 4 of a tensor rank
+}

@@ -194,3 +194,22 @@ TEST_CASE("ratio: more of the same network makes nothing slower", "[unit][whatif
   const whatif::Scenario other = on("50 Gb/s", "fp32");
   CHECK(whatif::ratio_of({&before, 0.3}, {&other, 0.05}, 1.1).interval_90.first < 1);
 }
+
+TEST_CASE("ratio: states on the host leave kernels as they are", "[unit][whatif]") {
+  const auto with = [](const std::string& offload) {
+    return whatif::resolve(learnt_catalog(), std::vector<Override>{{"model", "llama_2_13b", {}},
+                                                                   {"node", "dgx-a100-80gb", {}},
+                                                                   {"nodes", "2", {}},
+                                                                   {"parallel.zero", "3", {}},
+                                                                   {"parallel.offload_optimizer", offload, {}}})
+        .value();
+  };
+  const whatif::Scenario before = with("yes");
+  const whatif::Scenario after = with("no");
+  // What the host takes may be half or twice of that.
+  const double host = std::log(2.0) / 1.645 * std::log(1.1);
+  const auto ratio = whatif::ratio_of({&before, 0.09}, {&after, 0.01}, 1.1);
+  CHECK(deviation(ratio, 1.1) >= host);
+  CHECK(ratio.interval_90.first > 1);
+  CHECK(ratio.interval_90.second < 1.25);
+}

@@ -1,13 +1,10 @@
-#include "cases/training_way.h"
+#include "ddlsim/importers/training_way.h"
 
 #include <algorithm>
 #include <array>
-#include <string>
+#include <initializer_list>
 
-#include "cases/case_software.h"
-#include "cases/case_text.h"
-
-namespace ddlsim::whatif {
+namespace ddlsim::importers {
 namespace {
 
 /// The first row whose words all stand in the framework's name, or in its repository of results, counts.
@@ -86,19 +83,34 @@ constexpr auto kWays = std::to_array<TrainingWay>({
      "assumed: as Megatron-LM without more flags"},
 });
 
+bool names_all(std::string_view framework, std::string_view words) {
+  for (std::size_t begin = 0; begin < words.size();) {
+    const std::size_t end = std::min(words.find(' ', begin), words.size());
+    if (framework.find(words.substr(begin, end - begin)) == std::string_view::npos) return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
 }  // namespace
 
-bool is_submission(const io::Case& one) { return has(lower_case(one.source), "training_results"); }
-
-const TrainingWay& way_of(const io::Case& one) {
-  std::string name = lower_case(one.framework);
-  if (has_word(lower_case(one.said("kernels").value_or("")), "te")) name += " transformerengine";
-  if (is_submission(one)) name = "training_results";
-  const double year = software_year_of(one).value_or(kNewest);
+const TrainingWay& way_of(std::string_view framework, double year) {
   const auto* const found = std::find_if(kWays.begin(), kWays.end(), [&](const TrainingWay& way) {
-    return has_all_words(name, way.names) && year < way.until;
+    return names_all(framework, way.names) && year < way.until;
   });
   return found == kWays.end() ? kWays.back() : *found;
 }
 
-}  // namespace ddlsim::whatif
+std::optional<bool> runs_fused_blocks(std::string_view framework) {
+  const auto names_any = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](std::string_view word) { return framework.find(word) != std::string_view::npos; });
+  };
+  if (framework.starts_with("hf") || names_any({"automodel"})) return false;
+  if (names_any({"deepspeed", "rocm", "llmboost", "oneflow"})) return std::nullopt;
+  if (names_any({"megatron", "nemo", "hugectr", "composer", "internevo", "jax", "flash-attention"})) return true;
+  if (names_any({"pytorch", "tensorflow", "paddle", "mxnet"})) return false;
+  return std::nullopt;
+}
+
+}  // namespace ddlsim::importers

@@ -1,0 +1,55 @@
+// How frameworks trained language models at some time, each from its code or documentation: what a published case
+// leaves unsaid (sim/whatif/cases), and what a launch file does not say (importers/launch_file.h). Both read one table,
+// so that an imported job is taken as the published run of its framework is.
+//
+// Names are a framework's own in lower case ("torchtitan (pytorch fsdp2)"); the first row whose words all stand in it,
+// of releases before its year, counts.
+// Limits: of a framework without a row what Megatron-LM does without more flags is assumed.
+// Example: way_of("torchtitan") has states `mixed`, gradients `fp32`, attention `flash-2`; runs_fused_blocks() of it is
+// unknown, of "torchtitan (pytorch fsdp2)" false.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace ddlsim::importers {
+
+/// What a framework sends beside kernels.
+enum class Beside {
+  kNothing,    // gradients after backward, weights after the update
+  kGradients,  // beside backward
+  kWeights,    // updated weights beside forward too
+  kAll,        // tensor groups' rows too, and weights in 8 bits where products take them so
+};
+
+inline constexpr double kEver = 0;  // years
+inline constexpr double kNever = 3000;
+inline constexpr double kNewest = 2999;  // where nobody says which release
+
+/// How a framework trained language models at some time.
+struct TrainingWay {
+  std::string_view names;  // words of the framework's name, in lower case, all of which stand in it
+  double until;            // of releases before that year; kNever: of all later ones
+  double fused_since;      // when attention became one kernel (FlashAttention, or cuDNN's) unless told otherwise
+  bool sequence;           // norms along the sequence in the tensor group, where there is one
+  Beside beside;
+  int zero;                    // what its usual optimizer shares
+  std::string_view states;     // of 16-bit training (plan::States)
+  std::string_view gradients;  // the format they are summed in
+  std::string_view attention;  // its kernel, where attention is fused (primitives::AttentionKernel)
+  bool stops_early;            // plan::Parallel::recompute_stops
+  std::string_view source;
+};
+
+/// The way of a framework at the time of a release; the last row of the table where none is known.
+[[nodiscard]] const TrainingWay& way_of(std::string_view framework, double year = kNewest);
+
+/// Whether a framework's transformer blocks run as fused kernels. Megatron and NeMo fuse (masked softmax, bias and
+/// GELU, norms: NVIDIA/Megatron-LM megatron/core/fusions), and so does XLA in JAX; InternEvo (Apex's and flash-attn's
+/// kernels) and MosaicML's Composer (norms in 16 bits, no dropout: bench/accuracy/README.md) count with them; PyTorch,
+/// Hugging Face, TensorFlow, PaddlePaddle and MXNet run single operators. Nothing for others, for DeepSpeed, whose
+/// engine runs either, and for OneFlow, whose BERT has residual sums fused and nothing else (OneFlow-Benchmark
+/// LanguageModeling/BERT/util.py: enable_fuse_add_to_output).
+[[nodiscard]] std::optional<bool> runs_fused_blocks(std::string_view framework);
+
+}  // namespace ddlsim::importers
