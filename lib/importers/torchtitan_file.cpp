@@ -194,6 +194,9 @@ class TitanReader {
     } else {
       out_.fault(fmt::format("'{}'", reshard.words), reshard.where(), {"valid: default, always, never"});
     }
+    if (pipeline_ > 1 && syncs_stages_once(kTitan)) {
+      out_.assume("parallel.no_sync", "yes", "torch.distributed.pipelining syncs FSDP's stages once a step");
+    }
     const auto host = in_.find("training.enable_cpu_offload");
     if (!in_.flag(host).value_or(false)) return;
     out_.set("parallel.offload_optimizer", "yes", host.words, host.where());

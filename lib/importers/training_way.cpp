@@ -101,6 +101,8 @@ const TrainingWay& way_of(std::string_view framework, double year) {
   return found == kWays.end() ? kWays.back() : *found;
 }
 
+bool syncs_stages_once(std::string_view framework) { return names_all(framework, "torchtitan"); }
+
 std::optional<bool> runs_fused_blocks(std::string_view framework) {
   const auto names_any = [&](std::initializer_list<std::string_view> words) {
     return std::any_of(words.begin(), words.end(),

@@ -44,6 +44,11 @@ struct TrainingWay {
 /// The way of a framework at the time of a release; the last row of the table where none is known.
 [[nodiscard]] const TrainingWay& way_of(std::string_view framework, double year = kNewest);
 
+/// Whether a framework's FSDP stages keep weights and gradients whole over the passes of a step (plan::Parallel::
+/// no_sync): those of torch.distributed.pipelining (its stage.py: set_requires_gradient_sync(False),
+/// set_reshard_after_backward(False) up to the last pass), as torchtitan's are.
+[[nodiscard]] bool syncs_stages_once(std::string_view framework);
+
 /// Whether a framework's transformer blocks run as fused kernels. Megatron and NeMo fuse (masked softmax, bias and
 /// GELU, norms: NVIDIA/Megatron-LM megatron/core/fusions), and so does XLA in JAX; InternEvo (Apex's and flash-attn's
 /// kernels) and MosaicML's Composer (norms in 16 bits, no dropout: bench/accuracy/README.md) count with them; PyTorch,

@@ -305,6 +305,10 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     const auto within = one.said("dp") && *replicas != count_or(one, "dp", 1) ? count_of(one, "fsdp") : std::nullopt;
     const auto ranks = one.said("shard_ranks") ? count_of(one, "shard_ranks") : within;
     if (ranks && *ranks < *replicas) set("parallel.shard_ranks", std::to_string(*ranks));
+    if (shares == 3 && count_or(one, "pp", 1) > 1 && importers::syncs_stages_once(lower_case(one.framework))) {
+      set("parallel.no_sync", "yes");
+      set("parallel.reshard", "no");
+    }
   }
   if (const std::string_view again = recomputation_of(one); again != "none") {
     set("parallel.recompute", std::string(again));

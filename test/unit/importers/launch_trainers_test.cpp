@@ -90,6 +90,7 @@ TEST_CASE("launch: torchtitan", "[unit][io][launch]") {
   CHECK(value(launch, "parallel.shard_ranks") == "8");
   // Unless told otherwise, weights stay gathered where there is a pipeline.
   CHECK(value(launch, "parallel.reshard") == "no");
+  CHECK(value(launch, "parallel.no_sync") == "yes");
   CHECK(value(launch, "parallel.schedule") == "interleaved");
   CHECK(value(launch, "parallel.overlap_tensor") == "yes");
   CHECK(value(launch, "parallel.recompute") == "full");
@@ -116,6 +117,7 @@ TEST_CASE("launch: torchtitan", "[unit][io][launch]") {
   CHECK(value(small, "batch") == "8");
   CHECK(value(small, "parallel.shard_ranks") == "?");
   CHECK(value(small, "parallel.reshard") == "yes");
+  CHECK(value(small, "parallel.no_sync") == "-");
   CHECK(value(small, "precision") == "bf16");
   CHECK(value(read("[training]\nlocal_batch_size = 1\n[parallelism]\ndata_parallel_shard_degree = 1\n"),
               "parallel.zero") == "0");
