@@ -15,8 +15,8 @@
 //                   by s_g beside the rest
 //   zero 1 to 3     another exchange around the same kernels: (s_c (e - e'))^2, e, e' the communication of each side as
 //                   a share of its step, hidden or not: what hides may come out
-//   offload         the same kernels, and what the host takes beside them, whose rates are assumed (plan/memory.h): half
-//                   of that or twice, in 90 %: (ln(2) / 1.645 ln(speedup))^2
+//   offload         the same kernels, and what the host takes beside them, whose rates are assumed (plan/memory.h):
+//                   half of that or twice, in 90 %: (ln(2) / 1.645 ln(speedup))^2
 //   LoRA            of a layer's three products (forward, gradients of its input and of its weight) the last gives way
 //                   to others: in 3 a third of the spread of software alone
 // With its root s the 90 % interval is speedup x exp(-+ 1.645 s), and the alternative is faster with probability
