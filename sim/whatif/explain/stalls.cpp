@@ -98,12 +98,12 @@ class Stash {
     reading.input.cache = plan::CachePolicy::kNone;
     if (auto run = add(StallRun::kCold, reading); !run) return tl::unexpected<Error>(run.error());
     report_.stalls = stalls_of(report_.times, options_.fetch);
-    report_.steps_of_epoch = steps_of_epoch();
+    report_.steps_of_epoch = epoch_steps();
     return report_;
   }
 
  private:
-  [[nodiscard]] double steps_of_epoch() const {
+  [[nodiscard]] double epoch_steps() const {
     const double in_step =
         static_cast<double>(job_.batch * plan::replicas_of(job_)) * static_cast<double>(job_.strategy.accumulation);
     return static_cast<double>(job_.training.samples.value_or(dataset_->samples)) / in_step;
@@ -114,7 +114,7 @@ class Stash {
     if (!dataset_ || !job_.cluster.node.network_sustained || job_.cluster.nodes == 1) return {};
     const auto burst = predict(job_);
     if (!burst) return tl::unexpected<Error>(burst.error());
-    if (burst->step_time * steps_of_epoch() > kBurstLasts) job_.cluster.node.sustain_network();
+    if (burst->step_time * epoch_steps() > kBurstLasts) job_.cluster.node.sustain_network();
     return {};
   }
 

@@ -116,7 +116,7 @@ TEST_CASE("input: what a volume's rates stand for is said where samples come fro
 
 TEST_CASE("input: text is read in the model's sequences, as many tokens an epoch", "[unit][input]") {
   // 156,725,653 sequences of 512 tokens are 626,902,612 of 128, a quarter of the bytes each.
-  const workload::Dataset& wikipedia = *catalog().dataset("wikipedia").value();
+  const workload::Dataset wikipedia = *catalog().dataset("wikipedia").value();
   const workload::Dataset shorter = workload::in_sequences_of(wikipedia, 128);
   CHECK(shorter.samples == 626902612);
   CHECK(shorter.stored.in(bytes) == Approx(625));
