@@ -365,7 +365,8 @@ bool by_profiles(const plan::Job& job) {
 }
 
 bool is_borrowed(const hardware::Gpu& gpu, const hardware::MeasuredProfile& profile) {
-  return profile.profile->gpu != gpu.id || profile.peak != gpu.peak || profile.memory_bandwidth != gpu.memory_bandwidth;
+  return profile.peak != gpu.peak || profile.memory_bandwidth != gpu.memory_bandwidth ||
+         profile.sm_count != gpu.sm_count;
 }
 
 DataSize buffer_of(const plan::Row& row, std::int64_t ranks) {

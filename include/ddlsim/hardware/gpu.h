@@ -69,11 +69,12 @@ inline constexpr Choices<GpuGeneration, 5> kGpuGenerations{{
 
 struct GpuProfile;
 
-/// Curves fitted to a GPU (hardware/gpu_profile.h), and that GPU's datasheet: what the curves are shares of.
+/// Curves fitted to a GPU (hardware/gpu_profile.h), and what the curves are shares of: that GPU's datasheet.
 struct MeasuredProfile {
   std::shared_ptr<const GpuProfile> profile;
   PeakRates peak;
   Bandwidth memory_bandwidth{};
+  std::int64_t sm_count = 0;
 };
 
 struct Gpu {
