@@ -7,10 +7,11 @@
 // Every step that ddlsim can predict is a row: its features z (plan/software.h), its measured time m, the time P(f)
 // that is predicted when all GPU time is f times as long, read off a grid of f, and the share s of GPU time that
 // kernels bound by memory take, as the step feels it. Sought are effects a, and b of memory, that minimise
-//   sum of w |log m - log P(f)| + ridge * (sum of a_k^2 + sum of b_k^2),   f = exp(a z) (1 - s + s exp(b z))
-// with w = 1 / square root of the rows of its source, so that a source with a hundred rows counts as ten; the effect of
-// small kernels is not on the update's part of s. P is linearised where the fit stands (Gauss-Newton), absolute values
-// by iteratively reweighted least squares, the system solved by Eigen's LDLT; sharing is learnt within series and held.
+//   sum of w |log m - log P(f)| + ridge * (sum of a_k^2 + sum of b_k^2),   f = exp(a z) (1 - s + s exp(b z)) (1 + c u)
+// with w = 1 / square root of the rows of its source, so that a source with a hundred rows counts as ten; c >= 0 is the
+// effect on small kernels, u what an effect of 1 on them adds, as the step feels it. P is linearised where the fit
+// stands (Gauss-Newton), absolute values by iteratively reweighted least squares, the system solved by Eigen's LDLT;
+// sharing is learnt within series and held.
 //
 // A source is a page, or a repository whose pages have fewer than four rows each (MLPerf's submitters run the same
 // code). What is printed and written of errors leaves one source out at a time: effects fitted to all others predict
@@ -63,7 +64,7 @@ struct Row {
   hardware::QuestionKind kind = hardware::QuestionKind::kOneGpu;
   double measured = 0;                       // log time
   double of_memory = 0;                      // share of GPU time
-  double of_update = 0;                      // of it, bound by memory too, and of no small kernels
+  double of_small = 0;                       // of it, what an effect of 1 on small kernels adds
   std::array<double, kGrid.size()> times{};  // log P(f) on the grid
   Eigen::Matrix<double, kFeatures, 1> features;
   double weight = 1;
@@ -96,17 +97,17 @@ LogFactor factor_of(const Row& row, const Effects& a) {
   double small = 0;
   for (std::size_t k = 0; k < kFeatures; ++k) {
     const SoftwareFeature feature = hardware::kSoftwareFeatures[k].second;
-    double& sum = feature == SoftwareFeature::kMemorySmall ? small : is_of_memory(feature) ? memory : all;
+    double& sum = feature == SoftwareFeature::kSmallKernels ? small : is_of_memory(feature) ? memory : all;
     sum += a[static_cast<int>(k)] * row.features[static_cast<int>(k)];
   }
-  const double kernels = (row.of_memory - row.of_update) * std::exp(memory + small);
-  const double bound = kernels + row.of_update * std::exp(memory);
-  const double total = 1 - row.of_memory + bound;
-  LogFactor factor{.value = all + std::log(total), .slope = row.features};
+  const double bound = row.of_memory * std::exp(memory);
+  const double scaled = 1 - row.of_memory + bound;
+  const double more = 1 + row.of_small * std::max(small, 0.0);
+  LogFactor factor{.value = all + std::log(scaled * more), .slope = row.features};
   for (std::size_t k = 0; k < kFeatures; ++k) {
     const SoftwareFeature feature = hardware::kSoftwareFeatures[k].second;
-    if (!is_of_memory(feature)) continue;
-    factor.slope[static_cast<int>(k)] *= (feature == SoftwareFeature::kMemorySmall ? kernels : bound) / total;
+    if (feature == SoftwareFeature::kSmallKernels) factor.slope[static_cast<int>(k)] *= row.of_small / more;
+    if (is_of_memory(feature)) factor.slope[static_cast<int>(k)] *= bound / scaled;
   }
   return factor;
 }
@@ -242,13 +243,13 @@ std::optional<Row> row_of(const io::Case& one, const whatif::CaseReader& reader,
   constexpr double kMore = 1.1;
   const auto more = log_time({kMore, kMore, kMore});
   const auto more_memory = log_time({1, kMore, kMore});
-  const auto more_update = log_time({1, 1, kMore});
-  if (!more || !more_memory || !more_update) return std::nullopt;
+  const auto more_small = log_time({.small = kMore - 1});
+  if (!more || !more_memory || !more_small) return std::nullopt;
   const double now = predicted(row, 0).first;
   const double felt = *more - now;
   if (felt > 1e-9) {
     row.of_memory = std::clamp((*more_memory - now) / felt, 0.0, 1.0);
-    row.of_update = std::clamp((*more_update - now) / felt, 0.0, row.of_memory);
+    row.of_small = std::clamp((*more_small - now) / felt, 0.0, 1.0);
   }
   return row;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -47,16 +48,28 @@ class KernelTimes {
       : calibration_(calibration),
         batch_(batch),
         element_(activation_size(precision)),
-        spec_(hardware::device_spec(calibration.gpu, precision)),
-        precision_(precision) {}
+        spec_(hardware::device_spec(calibration.gpu, multiplied_in(calibration.gpu, precision))),
+        precision_(precision) {
+    if (precision == Precision::kTf32) {
+      as_fp32_ = std::make_unique<const KernelTimes>(calibration, batch, Precision::kFp32);
+    }
+  }
 
-  KernelTime operator()(const primitives::Gemm& gemm) const;
-  KernelTime operator()(const primitives::ConvolutionShape& shape) const;
-  KernelTime operator()(const primitives::MemoryBoundKernel& kernel) const;
-  KernelTime operator()(const primitives::FusedAttention& attention) const;
+  /// The fastest algorithm: TF32 lets libraries take tensor cores, and does not forbid FP32's kernels.
+  template <typename Shape>
+  KernelTime operator()(const Shape& shape) const {
+    KernelTime time = of(shape);
+    if (as_fp32_ == nullptr) return time;
+    const KernelTime plain = as_fp32_->of(shape);
+    return plain.report != nullptr && plain.time < time.time ? plain : time;
+  }
   [[nodiscard]] KernelTime memory_bound(primitives::MemoryBoundKind kind, std::int64_t row, DataSize traffic) const;
 
  private:
+  [[nodiscard]] KernelTime of(const primitives::Gemm& gemm) const;
+  [[nodiscard]] KernelTime of(const primitives::ConvolutionShape& shape) const;
+  [[nodiscard]] KernelTime of(const primitives::MemoryBoundKernel& kernel) const;
+  [[nodiscard]] KernelTime of(const primitives::FusedAttention& attention) const;
   template <typename Find>
   auto curve(Find find) const {
     return curve(find, precision_);
@@ -74,31 +87,47 @@ class KernelTimes {
   DataSize element_;
   hardware::DeviceSpec spec_;
   Precision precision_;
+  std::unique_ptr<const KernelTimes> as_fp32_;  // of TF32
 };
 
-/// The precision whose curve serves another's kernels where that has none; itself: none does. Without tensor cores fp16
-/// is read as such and multiplied as fp32.
-Precision second_best(Precision precision, const hardware::Gpu& gpu) {
-  if (precision == Precision::kFp16) return multiplies_as_fp32(gpu, precision) ? Precision::kFp32 : Precision::kBf16;
-  if (precision == Precision::kFp4) return Precision::kFp8;
-  return precision == Precision::kBf16 ? Precision::kFp16 : precision;
+/// Precisions whose curves serve a precision's kernels, the best first. fp16 and bf16 are one speed on tensor cores, so
+/// that both read the same curve: bf16's, of later libraries and more shapes where a GPU has both.
+std::span<const Precision> served_by(Precision precision, const hardware::Gpu& gpu) {
+  static constexpr std::array kHalves{Precision::kBf16, Precision::kFp16};
+  static constexpr std::array kAsFp32{Precision::kFp32};
+  static constexpr std::array kTf32{Precision::kTf32, Precision::kBf16, Precision::kFp16};
+  static constexpr std::array kFp8{Precision::kFp8};
+  static constexpr std::array kFp4{Precision::kFp4, Precision::kFp8};
+  switch (precision) {
+    case Precision::kFp32: return kAsFp32;
+    case Precision::kTf32: return kTf32;
+    case Precision::kFp8: return kFp8;
+    case Precision::kFp4: return kFp4;
+    case Precision::kFp16:
+    case Precision::kBf16: break;
+  }
+  if (multiplies_as_fp32(gpu, precision)) return kAsFp32;
+  return kHalves;
 }
 
-/// The curve for a precision, as `find` gives it of a profile, and how far it is from a measurement of it; null: none.
+/// Whether a curve says as much of one precision as of the other.
+bool one_speed(Precision a, Precision b) {
+  const auto half = [](Precision one) { return one == Precision::kFp16 || one == Precision::kBf16; };
+  return a == b || (half(a) && half(b));
+}
+
+/// The curve for a precision, as `find` gives it of the nearest profile that has one, and how far it is from a
+/// measurement of it; null: none.
 template <typename Find>
 auto KernelTimes::curve(Find find, Precision wanted) const {
   using Curve = decltype(find(*calibration_.profiles.front().profile, wanted));
-  const auto served_by = [&](Precision precision) {
-    for (const ProfileInUse& use : calibration_.profiles) {
+  for (const ProfileInUse& use : calibration_.profiles) {
+    for (const Precision precision : served_by(wanted, calibration_.gpu)) {
       const Curve found = find(*use.profile, precision);
       if (found == nullptr) continue;
       return std::pair<Curve, double>{
-          found, (use.borrowed ? kBorrowedOctaves : 0) + (precision == wanted ? 0 : kBorrowedOctaves)};
+          found, (use.borrowed ? kBorrowedOctaves : 0) + (one_speed(precision, wanted) ? 0 : kBorrowedOctaves)};
     }
-    return std::pair<Curve, double>{nullptr, 0};
-  };
-  for (const Precision precision : {wanted, second_best(wanted, calibration_.gpu)}) {
-    if (const auto found = served_by(precision); found.first != nullptr) return found;
   }
   return std::pair<Curve, double>{nullptr, 0};
 }
@@ -124,7 +153,7 @@ int unaligned_sizes(const primitives::Gemm& gemm) {
 
 Time KernelTimes::unaligned(const primitives::Gemm& gemm, Time aligned, Work work) const {
   const hardware::GpuGeneration generation = calibration_.gpu.nccl_tuning.value_or(hardware::GpuGeneration::kPascal);
-  const bool half = precision_ == Precision::kFp16 || precision_ == Precision::kBf16;
+  const bool half = runs_on_half_units(calibration_.gpu, precision_);
   if (!half || generation < hardware::GpuGeneration::kVolta) return aligned;
   const int count = unaligned_sizes(gemm);
   if (count == 0) return aligned;
@@ -135,7 +164,7 @@ Time KernelTimes::unaligned(const primitives::Gemm& gemm, Time aligned, Work wor
   return max(aligned, computing);
 }
 
-KernelTime KernelTimes::operator()(const primitives::Gemm& gemm) const {
+KernelTime KernelTimes::of(const primitives::Gemm& gemm) const {
   hardware::GemmSize size{static_cast<double>(gemm.batch_count), static_cast<double>(gemm.m),
                           static_cast<double>(gemm.n), static_cast<double>(gemm.k)};
   (gemm.batch_scales == primitives::BatchScales::kBatchCount ? size.batch_count
@@ -162,7 +191,7 @@ KernelTime KernelTimes::operator()(const primitives::Gemm& gemm) const {
   return {taken, compute_bound(work, touched), &found->report, octaves + outside(found->report, size), work};
 }
 
-KernelTime KernelTimes::operator()(const primitives::ConvolutionShape& shape) const {
+KernelTime KernelTimes::of(const primitives::ConvolutionShape& shape) const {
   KernelTime kernel = convolution(shape);
   const bool depthwise = shape.groups > 1 && shape.groups == shape.in;
   if (!calibration_.spares_turning || kernel.report == nullptr || depthwise) return kernel;
@@ -210,7 +239,7 @@ KernelTime KernelTimes::convolution(const primitives::ConvolutionShape& shape) c
           octaves + unseen + outside(found->report, implicit_gemm(shape, batch_)), work * choice.arithmetic};
 }
 
-KernelTime KernelTimes::operator()(const primitives::FusedAttention& attention) const {
+KernelTime KernelTimes::of(const primitives::FusedAttention& attention) const {
   const Work work = attention.work * batch_;
   const DataSize moved = element_ * (static_cast<double>(attention.elements) * batch_);
   // Training in fp8 and fp4 keeps attention in bf16 (Transformer Engine's recipes: fp8_dpa is false by default).
@@ -234,7 +263,7 @@ KernelTime KernelTimes::operator()(const primitives::FusedAttention& attention) 
           octaves + unseen + outside(found->report, attention.shape, batch_), work};
 }
 
-KernelTime KernelTimes::operator()(const primitives::MemoryBoundKernel& kernel) const {
+KernelTime KernelTimes::of(const primitives::MemoryBoundKernel& kernel) const {
   double elements = static_cast<double>(kernel.elements) * batch_ + static_cast<double>(kernel.weights);
   const bool narrow = precision_ != Precision::kFp32 && precision_ != Precision::kTf32;
   if (narrow && !calibration_.fuses_pointwise) elements *= kernel.widening;

@@ -37,7 +37,8 @@ bool same_profiles(const hardware::Gpu& a, const hardware::Gpu& b) {
   const auto& left = a.profiles.get();
   const auto& right = b.profiles.get();
   const auto same = [](const hardware::MeasuredProfile& one, const hardware::MeasuredProfile& other) {
-    return one.profile == other.profile && one.peak == other.peak && one.memory_bandwidth == other.memory_bandwidth;
+    return one.profile == other.profile && one.peak == other.peak && one.memory_bandwidth == other.memory_bandwidth &&
+           one.sm_count == other.sm_count;
   };
   return std::equal(left.begin(), left.end(), right.begin(), right.end(), same);
 }

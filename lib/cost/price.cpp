@@ -185,8 +185,11 @@ class Pricing {
     const double host = host_factor();
     const auto laid = [&](std::size_t i, Pass pass, int kernels) {
       const LayerTime time = time_of(layers[i], known[i], pass, rates);
-      const Time compute = time.compute * factor.compute;
-      const Time memory = time.memory * factor.memory;
+      const Time bare = time.compute * factor.compute + time.memory * factor.memory;
+      const Time gaps = hardware::small_kernels_time(factor.small, bare, kernels);
+      const double more = gaps > Time::zero() ? 1 + gaps / bare : 1.0;
+      const Time compute = time.compute * (factor.compute * more);
+      const Time memory = time.memory * (factor.memory * more);
       priced.compute += compute;
       priced.memory += memory;
       PricedLayer priced_layer = PricedLayer::of(compute + memory + time.host * host, kernels);
@@ -365,7 +368,8 @@ bool by_profiles(const plan::Job& job) {
 }
 
 bool is_borrowed(const hardware::Gpu& gpu, const hardware::MeasuredProfile& profile) {
-  return profile.profile->gpu != gpu.id || profile.peak != gpu.peak || profile.memory_bandwidth != gpu.memory_bandwidth;
+  return profile.peak != gpu.peak || profile.memory_bandwidth != gpu.memory_bandwidth ||
+         profile.sm_count != gpu.sm_count;
 }
 
 DataSize buffer_of(const plan::Row& row, std::int64_t ranks) {

@@ -35,14 +35,17 @@ WaveScaling measured_scaling(const plan::Job& job, ComputeRate peak, const Varia
 
 double compute_share(const plan::Job& job) {
   const Stated<double>& assumed = job.efficiency.compute;
-  const auto sustained = job.cluster.node.gpu.sustained.at(job.precision);
+  const hardware::Gpu& gpu = job.cluster.node.gpu;
+  const auto sustained = hardware::sustained_share(gpu, multiplied_in(gpu, job.precision));
   return assumed.stated() || !sustained ? assumed.get() : std::min(assumed.get(), *sustained);
 }
 
 Expected<DeviceRates> device_rates(const plan::Job& job, const Variation& variation) {
   const auto peak = peak_of(job);
   if (!peak) return tl::unexpected<Error>(peak.error());
-  return DeviceRates{*peak * (compute_share(job) * variation.compute),
+  const hardware::Gpu& gpu = job.cluster.node.gpu;
+  const ComputeRate multiplied = gpu.peak.at(multiplied_in(gpu, job.precision)).value_or(*peak);
+  return DeviceRates{multiplied * (compute_share(job) * variation.compute),
                      job.cluster.node.gpu.memory_bandwidth * (job.efficiency.memory * variation.memory),
                      measured_scaling(job, *peak, variation)};
 }

@@ -1,8 +1,15 @@
 #include "ddlsim/hardware/gpu.h"
 
+#include <algorithm>
+
 #include "ddlsim/hardware/gpu_profile.h"
 
 namespace ddlsim::hardware {
+namespace {
+
+constexpr double kWithoutTensorCores = 2.01;  // times fp32, datasheets' rounding included
+
+}  // namespace
 
 std::optional<ComputeRate> PeakRates::at(Precision precision) const {
   switch (precision) {
@@ -37,7 +44,21 @@ std::optional<double> SustainedShares::at(Precision precision) const {
 void SustainedShares::set(Precision precision, double share) { shares_.emplace_back(precision, share); }
 
 bool multiplies_as_fp32(const Gpu& gpu, Precision precision) {
-  return precision == Precision::kFp32 || (precision == Precision::kFp16 && gpu.nccl_tuning == GpuGeneration::kPascal);
+  if (precision == Precision::kFp32) return true;
+  if (precision != Precision::kFp16 || !gpu.nccl_tuning) return false;
+  if (*gpu.nccl_tuning == GpuGeneration::kPascal) return true;
+  const bool turing = *gpu.nccl_tuning == GpuGeneration::kVolta && gpu.architecture == "Turing";
+  return turing && gpu.peak.fp16 && *gpu.peak.fp16 <= gpu.peak.fp32 * kWithoutTensorCores;
+}
+
+std::optional<double> sustained_share(const Gpu& gpu, Precision precision) {
+  const auto own = gpu.sustained.at(precision);
+  const bool tf32 = precision == Precision::kTf32;
+  const bool half = precision == Precision::kFp16 || precision == Precision::kBf16;
+  if (!(half && gpu.peak.fp16 == gpu.peak.bf16) && !(tf32 && !own)) return own;
+  const auto fp16 = gpu.sustained.at(Precision::kFp16);
+  const auto bf16 = gpu.sustained.at(Precision::kBf16);
+  return fp16 && bf16 ? std::max(*fp16, *bf16) : fp16 ? fp16 : bf16;
 }
 
 DeviceSpec device_spec(const Gpu& gpu, Precision precision) {

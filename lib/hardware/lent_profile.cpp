@@ -17,7 +17,7 @@ double power_of(const Gpu& lender, const Gpu& borrower, Precision precision) {
 
 /// Of products on that GPU, if its own largest ones were timed.
 std::optional<double> slowdown_of(const GemmCurve& curve, const Gpu& gpu) {
-  const auto share = gpu.sustained.at(curve.precision);
+  const auto share = sustained_share(gpu, curve.precision);
   if (!share || curve.tiles.empty()) return std::nullopt;
   double best = 0;
   for (const GemmCurve::Tile& tile : curve.tiles) best = std::max(best, tile.efficiency);

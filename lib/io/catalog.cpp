@@ -408,7 +408,7 @@ Expected<hardware::MeasuredProfile> Catalog::measured_profile(std::string_view n
   if (!found) return tl::unexpected<Error>(found.error());
   auto on = datasheet((*found)->gpu);
   if (!on) return tl::unexpected<Error>(on.error());
-  return hardware::MeasuredProfile{std::move(*found), on->peak, on->memory_bandwidth};
+  return hardware::MeasuredProfile{std::move(*found), on->peak, on->memory_bandwidth, on->sm_count};
 }
 
 Expected<std::string> Catalog::gpu_of_profile(const std::string& id) const {

@@ -12,12 +12,8 @@ using Feature = hardware::SoftwareFeature;
 using hardware::GpuGeneration;
 using hardware::SoftwareFactor;
 
-// GFLOP: fp32, and what is multiplied as that, takes longer for as many.
-constexpr double kLargeKernel = 5.6;
-constexpr double kLargeInFp32 = 2.8;
-constexpr double kHalvingsToSmall = 1.5;  // steeper, a step would get shorter as its batch grows
-constexpr double kFewerWhenFused = 0.5;   // of small kernels
-constexpr double kNobodySays = 0.5;       // between code that is fused and code that is not
+constexpr double kFewerWhenFused = 0.5;  // of small kernels
+constexpr double kNobodySays = 0.5;      // between code that is fused and code that is not
 constexpr double kLog2OfE = 1.44269504088896340736;
 
 /// 1 where TF32 is twice FP32 and more. Where it is no faster (GeForce) libraries gain nothing by it that software
@@ -27,6 +23,17 @@ double on_tensor_cores(const hardware::Gpu& gpu) {
   return tf32 ? std::clamp(portable_log2(*tf32 / gpu.peak.fp32), 0.0, 1.0) : 0.0;
 }
 
+bool has_depthwise(const workload::Model& model) {
+  if (!model.totals.convolutional) return false;
+  const auto depthwise = [](const primitives::Kernel& kernel) {
+    const auto* shape = std::get_if<primitives::ConvolutionShape>(&kernel.shape);
+    return shape != nullptr && shape->groups > 1 && shape->groups == shape->in;
+  };
+  return std::any_of(model.layers.begin(), model.layers.end(), [&](const workload::Layer& layer) {
+    return std::any_of(layer.forward.begin(), layer.forward.end(), depthwise);
+  });
+}
+
 /// 0 where tensor cores are 8 times as fast as FP32 (Volta, Turing) and less, 1 where 16 times (GA100, later data
 /// centres' chips): what convolutions read from memory to them does not keep up.
 double wide_cores(const hardware::Gpu& gpu) {
@@ -34,19 +41,9 @@ double wide_cores(const hardware::Gpu& gpu) {
   return half ? std::clamp(portable_log2(*half / gpu.peak.fp32) - 3, 0.0, 1.0) : 0.0;
 }
 
-/// From 0 for large ones to 1.
-double smallness(const Job& job) {
-  const workload::Totals& totals = job.model->totals;
-  const auto kernels = static_cast<double>(totals.kernels);
-  const Work work = (totals.forward_work + totals.backward_work) * static_cast<double>(job.batch);
-  if (kernels <= 0 || work <= Work{}) return 0;
-  const double shards = static_cast<double>(job.parallel.tensor) * static_cast<double>(job.parallel.context);
-  const bool slow = multiplies_as_fp32(job.cluster.node.gpu, job.precision);
-  const double large = slow ? kLargeInFp32 : kLargeKernel;
-  return std::clamp(portable_log2(large * kernels * shards / work.in(gigaflops)) / kHalvingsToSmall, 0.0, 1.0);
-}
-
 bool has_halves(const Job& job) { return job.precision == Precision::kFp16 || job.precision == Precision::kBf16; }
+
+bool on_half_units(const Job& job) { return runs_on_half_units(job.cluster.node.gpu, job.precision); }
 
 bool has_software(const Job& job) { return job.software != nullptr && job.model->has_layers() && !job.model->measured; }
 
@@ -55,12 +52,14 @@ SoftwareFactor factor_of(const hardware::SoftwareProfile& software, const Softwa
   double memory = 0;
   double small = 0;
   for (const hardware::SoftwareEffect& one : software.effects) {
-    double& sum = one.feature == Feature::kMemorySmall ? small : is_of_memory(one.feature) ? memory : all;
+    double& sum = one.feature == Feature::kSmallKernels ? small : is_of_memory(one.feature) ? memory : all;
     sum += one.effect * values[static_cast<std::size_t>(one.feature)];
   }
+  const double of_memory = portable_exp2((all + memory) * kLog2OfE);
   return {.compute = portable_exp2(all * kLog2OfE),
-          .memory = portable_exp2((all + memory + small) * kLog2OfE),
-          .update = portable_exp2((all + memory) * kLog2OfE)};
+          .memory = of_memory,
+          .update = of_memory,
+          .small = std::clamp(small, 0.0, hardware::kMostOfSmallKernels)};
 }
 
 }  // namespace
@@ -70,10 +69,12 @@ SoftwareFeatures software_features(const Job& job) {
   const auto set = [&](Feature feature, double value) { values[static_cast<std::size_t>(feature)] = value; };
   const workload::Totals& totals = job.model->totals;
   const hardware::Gpu& gpu = job.cluster.node.gpu;
-  const bool half = job.precision != Precision::kFp32 && job.precision != Precision::kTf32;
+  const bool half = job.precision != Precision::kTf32 && !multiplies_as_fp32(gpu, job.precision);
   const GpuGeneration generation = gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
   set(Feature::kAlways, 1);
-  set(Feature::kMemoryTf32, job.precision == Precision::kTf32 ? on_tensor_cores(gpu) : 0);
+  const bool single = job.precision == Precision::kFp32 || job.precision == Precision::kTf32;
+  set(Feature::kMemory32, single ? on_tensor_cores(gpu) : 0);
+  set(Feature::kMemoryDepthwise, has_depthwise(*job.model) ? 1 : 0);
   const double attention = half && totals.attention ? 1 : 0;
   set(Feature::kAttention, attention);
   const double convolution = half && totals.convolutional ? 1 : 0;
@@ -84,8 +85,8 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kConvolution, convolution * (1 - fused));
   set(Feature::kWideConvolution, convolution * wide_cores(gpu));
   set(Feature::kRecurrent, totals.recurrent ? 1 : 0);
-  set(Feature::kMemorySmall, smallness(job) * (1 - (1 - kFewerWhenFused) * fused *
-                                                       std::max({attention, convolution, said && half ? 1.0 : 0.0})));
+  const bool may_fuse = attention > 0 || convolution > 0 || (said && half);
+  set(Feature::kSmallKernels, 1 - (may_fuse ? (1 - kFewerWhenFused) * fused : 0));
   const bool volta = generation == GpuGeneration::kVolta && gpu.architecture != "Turing";
   set(Feature::kVolta, volta ? 1 : 0);
   set(Feature::kMemoryVolta, volta ? 1 : 0);
@@ -137,9 +138,9 @@ GpuGeneration generation_of(const Job& job) {
 
 }  // namespace
 
-bool turns_by_profile(const Job& job) { return has_halves(job) && generation_of(job) == GpuGeneration::kVolta; }
+bool turns_by_profile(const Job& job) { return on_half_units(job) && generation_of(job) == GpuGeneration::kVolta; }
 
-bool layout_matters(const Job& job) { return has_halves(job) && generation_of(job) >= GpuGeneration::kVolta; }
+bool layout_matters(const Job& job) { return on_half_units(job) && generation_of(job) >= GpuGeneration::kVolta; }
 
 bool transposes_images(const Job& job) {
   return job.software_layout == ImageLayout::kChannelsFirst && layout_matters(job) && !turns_by_profile(job);

@@ -19,7 +19,10 @@
 // gradient (4, 4 and 4) and a cast (4, 2), kWidened times the five moves of 2 bytes that are listed. Where element-wise
 // kernels are fused the casts join it, and nothing is added.
 // The input's gradient of a convolution that is the model's first layer is not computed.
-// tf32, fp16 and bf16 run on the same units at the same rate: fp16 and bf16 borrow each other's curve.
+// Of every profile, the nearest first, the curve of the precision answers, else one of the same units: fp16 and bf16
+// are one speed on tensor cores and read one curve (bf16's where a GPU has both); TF32 takes theirs at its own peak
+// with 4-byte elements, or FP32's algorithm where that is faster; fp4 takes fp8's. fp16 without tensor cores is FP32
+// whose elements take 2 bytes.
 //
 // Images. Convolutions of 16 bits on Volta and Turing were measured on images that lie channel by channel (DeepBench),
 // which cuDNN turns for the tensor cores and back. Where they are said to lie pixel by pixel (`spares_turning`) a

@@ -158,7 +158,8 @@ struct LayerPrices {
 /// Whether profiles answer for the job's kernels: it has some, and no share that was stated instead.
 [[nodiscard]] bool by_profiles(const plan::Job& job);
 
-/// Whether a profile was measured on another GPU, or on another datasheet than the job's.
+/// Whether a profile was measured on a chip of other rates or another number of multiprocessors than the job's. Cards
+/// that differ in their memory's size or in NVLink alone (V100 of 16 and 32 GB, A800 and A100) are one chip.
 [[nodiscard]] bool is_borrowed(const hardware::Gpu& gpu, const hardware::MeasuredProfile& profile);
 
 struct PricedRow {

@@ -69,11 +69,12 @@ inline constexpr Choices<GpuGeneration, 5> kGpuGenerations{{
 
 struct GpuProfile;
 
-/// Curves fitted to a GPU (hardware/gpu_profile.h), and that GPU's datasheet: what the curves are shares of.
+/// Curves fitted to a GPU (hardware/gpu_profile.h), and what the curves are shares of: that GPU's datasheet.
 struct MeasuredProfile {
   std::shared_ptr<const GpuProfile> profile;
   PeakRates peak;
   Bandwidth memory_bandwidth{};
+  std::int64_t sm_count = 0;
 };
 
 struct Gpu {
@@ -103,8 +104,24 @@ struct Gpu {
 };
 
 /// Whether products of a precision run in fp32's arithmetic, so that 16 bits are what is read and written alone: fp32
-/// itself, and fp16 before tensor cores, as frameworks ask for sums in fp32 (PyTorch aten/src/ATen/cuda/CUDABlas.cpp:
-/// compute type CUDA_R_32F, of 16 bits from compute capability 7 on).
+/// itself, and fp16 without tensor cores, as frameworks ask for sums in fp32 (PyTorch aten/src/ATen/cuda/CUDABlas.cpp:
+/// compute type CUDA_R_32F). Without tensor cores: before Volta, and Turing's cards whose fp16 is twice fp32 and no
+/// more (GTX 16; with tensor cores it is four times and more).
 [[nodiscard]] bool multiplies_as_fp32(const Gpu& gpu, Precision precision);
+
+/// The precision whose rate its products run at.
+[[nodiscard]] inline Precision multiplied_in(const Gpu& gpu, Precision precision) {
+  return multiplies_as_fp32(gpu, precision) ? Precision::kFp32 : precision;
+}
+
+/// fp16 and bf16 on tensor cores.
+[[nodiscard]] inline bool runs_on_half_units(const Gpu& gpu, Precision precision) {
+  return (precision == Precision::kFp16 || precision == Precision::kBf16) && !multiplies_as_fp32(gpu, precision);
+}
+
+/// What its products were seen to reach of a peak. fp16 and bf16 are one unit, where their peaks are equal: the better
+/// of the two. TF32 is the same unit at half the rate: where nobody measured it, as they (of eleven GPUs of which both
+/// are stated TF32's share is 0.90 to 1.07 of theirs, median 1.00).
+[[nodiscard]] std::optional<double> sustained_share(const Gpu& gpu, Precision precision);
 
 }  // namespace ddlsim::hardware

@@ -4,6 +4,12 @@
 //   f_c = exp(sum over the features of effect * value)
 //   f_m = f_c * exp(sum over the features of memory of effect * value)
 //
+// Layers of small kernels take more, gaps between kernels among it (a launch, the first and last blocks of each):
+//   more = c t max(0, min(1, log2(400 us n / t) / 3))   t the time of a layer's n kernels, a pass; c the effect
+// so that t + more grows with t: its slope is 1 + c (s - 1 / (3 ln 2)), s the clamped logarithm, which is above 0 for c
+// up to 3 ln 2. 400 us and 3 were chosen among four forms while the errors of sources left out were in sight. Worked
+// example: 4 kernels of 100 us each, c = 0.3: s = 2 / 3, 80 us more.
+//
 // What frameworks do apart is mostly done to memory: what a fused block spares, what casts and turned layouts cost.
 // Worked example: always 0.1, and of memory fused -0.4 at half its value: f_c = 1.105, f_m = 1.105 * 0.819 = 0.905.
 //
@@ -20,6 +26,7 @@
 #include <vector>
 
 #include "ddlsim/support/choices.h"
+#include "ddlsim/support/units.h"
 
 namespace ddlsim::hardware {
 
@@ -41,15 +48,17 @@ enum class SoftwareFeature : std::uint8_t {
   kNoProfile,        // 1 for GPUs without a profile of their architecture
   kShared,           // doublings of the GPUs that share a server
   kYears,            // years of age at `SoftwareProfile::newest`, over 3; never below 0
+  kSmallKernels,     // on layers of small kernels: 1, half of it where blocks of 16 bits are fused
   // Of memory: on kernels bound by it alone.
-  kMemoryTf32,   // 1 for TF32 at twice the rate of FP32 and more, 0 where it is no faster
-  kMemoryFused,  // as kFused
-  kMemorySmall,  // 0 for kernels of 5.6 GFLOP and more, 1 for those of 2 and less, by the logarithm (fp32: 2.8, 1)
-  kMemoryVolta,  // as kVolta
-  kMemoryYears,  // as kYears
+  kMemory32,  // 1 in FP32 and TF32, which move memory alike, where TF32 is twice as fast and more; 0 where it is no
+              // faster
+  kMemoryDepthwise,  // 1 for networks with depthwise convolutions
+  kMemoryFused,      // as kFused
+  kMemoryVolta,      // as kVolta
+  kMemoryYears,      // as kYears
 };
 
-inline constexpr Choices<SoftwareFeature, 19> kSoftwareFeatures{{
+inline constexpr Choices<SoftwareFeature, 20> kSoftwareFeatures{{
     {"always", SoftwareFeature::kAlways},
     {"attention", SoftwareFeature::kAttention},
     {"fused", SoftwareFeature::kFused},
@@ -64,28 +73,36 @@ inline constexpr Choices<SoftwareFeature, 19> kSoftwareFeatures{{
     {"no-profile", SoftwareFeature::kNoProfile},
     {"shared", SoftwareFeature::kShared},
     {"years", SoftwareFeature::kYears},
-    {"memory-tf32", SoftwareFeature::kMemoryTf32},
+    {"small-kernels", SoftwareFeature::kSmallKernels},
+    {"memory-32-bits", SoftwareFeature::kMemory32},
+    {"memory-depthwise", SoftwareFeature::kMemoryDepthwise},
     {"memory-fused", SoftwareFeature::kMemoryFused},
-    {"memory-small-kernels", SoftwareFeature::kMemorySmall},
     {"memory-volta", SoftwareFeature::kMemoryVolta},
     {"memory-years", SoftwareFeature::kMemoryYears},
 }};
 
 inline constexpr std::size_t kSoftwareFeatureCount = kSoftwareFeatures.size();
 
-[[nodiscard]] constexpr bool is_of_memory(SoftwareFeature feature) { return feature >= SoftwareFeature::kMemoryTf32; }
+[[nodiscard]] constexpr bool is_of_memory(SoftwareFeature feature) { return feature >= SoftwareFeature::kMemory32; }
 
 /// How many times as long kernels take.
 struct SoftwareFactor {
   double compute = 1;  // bound by arithmetic
   double memory = 1;
-  double update = 1;  // of weights: bound by memory, and no smaller for fewer samples
+  double update = 1;  // of weights: bound by memory
+  double small = 0;   // c of `small_kernels_time`: of layers
 
   friend bool operator==(const SoftwareFactor&, const SoftwareFactor&) = default;
   friend SoftwareFactor operator*(const SoftwareFactor& factor, double times) {
-    return {factor.compute * times, factor.memory * times, factor.update * times};
+    return {factor.compute * times, factor.memory * times, factor.update * times, factor.small};
   }
 };
+
+/// What `kernels` small ones that take `time` together take more.
+[[nodiscard]] Time small_kernels_time(double small, Time time, double kernels);
+
+/// Where `small` is more, twice the work could take less time.
+inline constexpr double kMostOfSmallKernels = 2;
 
 struct SoftwareEffect {
   SoftwareFeature feature = SoftwareFeature::kAlways;

@@ -3,9 +3,10 @@
 // They are of GPU time: the CPU's launches (Job::launch_interval) are those of an eager framework, and take no longer.
 // They are 1 where nobody learnt one (`Job::software` null), where the step's kernels were measured as the
 // framework ran them (workload::MeasuredOn), and for models known by the features of a whole step.
-//   memory-small-kernels  max(0, min(1, log2(5.6 GFLOP / FLOPs of a kernel) / 1.5)), 2.8 GFLOP in fp32, of forward and
-//                  backward together, pass and batch as the job has them; half of it where blocks of 16 bits are fused;
-//                  of layers' kernels, not of the update of weights
+//   small-kernels  1, half of it where blocks of 16 bits are fused (hardware::small_kernels_time)
+//   memory-32-bits  log2(peak of TF32 / peak of FP32) within 0 and 1, in FP32 and TF32 alike: both move 4 bytes a
+//   number by
+//                  the same kernels. Learnt from TF32; of FP32 on such GPUs no row is published
 //   shared         log2 of the GPUs per server
 //   fused, convolution  half of the effect where nobody says: what is planned may run either way
 //   wide-convolution  log2(peak of 16 bits / peak of FP32) - 3 within 0 and 1, of convolutional networks in 16 bits

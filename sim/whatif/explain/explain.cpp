@@ -201,7 +201,7 @@ void Explainer::software() {
     const plan::SoftwareFeatures values = plan::software_features(scenario_);
     for (const hardware::SoftwareEffect& one : scenario_.software->effects) {
       const double value = values[static_cast<std::size_t>(one.feature)];
-      if (value == 0) continue;
+      if (value == 0 || one.feature == hardware::SoftwareFeature::kSmallKernels) continue;
       std::string name(name_of(hardware::kSoftwareFeatures, one.feature));
       std::replace(name.begin(), name.end(), '-', '_');
       const bool memory_alone = is_of_memory(one.feature);
@@ -230,6 +230,13 @@ std::string Explainer::kernels_source() const {
   return names;
 }
 
+/// How many times as long a layer's kernels take with the gaps between small ones.
+double with_gaps(const cost::LayerTime& time, int kernels, const hardware::SoftwareFactor& factor) {
+  const Time bare = time.compute * factor.compute + time.memory * factor.memory;
+  const Time gaps = hardware::small_kernels_time(factor.small, bare, kernels);
+  return gaps > Time::zero() ? 1 + gaps / bare : 1.0;
+}
+
 /// The sum over layers: the largest of them by name, and the others.
 void Explainer::kernels(const std::string& name, const std::string& symbol, Time cost::LayerTime::*bound) {
   const cost::LayerPrices& prices = *question_.layers;
@@ -238,11 +245,17 @@ void Explainer::kernels(const std::string& name, const std::string& symbol, Time
   std::vector<std::pair<Time, std::size_t>> layers;
   for (std::size_t i = 0; i < chunk.count; ++i) {
     const cost::LayerTimes& times = prices.layers[prices.first[rank_class()] + i];
-    layers.emplace_back(times.forward.*bound + times.backward.*bound, i);
+    layers.emplace_back(times.forward.*bound * with_gaps(times.forward, chunk[i].forward_kernels, prices.factor) +
+                            times.backward.*bound * with_gaps(times.backward, chunk[i].backward_kernels, prices.factor),
+                        i);
   }
   std::stable_sort(layers.begin(), layers.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   const std::string whose = question_.plan->classes.size() > 1 ? fmt::format(" of {}", ranks.role) : "";
-  PartBuilder part(name, fmt::format("kernels of one pass{}, forward and backward, without software", whose), symbol);
+  PartBuilder part(
+      name,
+      fmt::format("kernels of one pass{}, forward and backward, gaps between small ones included, no other software",
+                  whose),
+      symbol);
   const std::string_view from = to_string(prediction_.provenance);
   std::string equation;
   Time others;
@@ -287,7 +300,7 @@ void Explainer::roofline() {
       .with("w", "FLOPs of a sample", layer.forward_work, "analytic", "workload/op.h")
       .with("s_c", "share of the peak rate that is reached", share, sustained ? "datasheet" : stated,
             sustained ? sheet : "Wang et al., IISWC 2019")
-      .with("Q", "peak rate of the GPU", *gpu.peak.at(scenario_.precision), "datasheet", sheet)
+      .with("Q", "peak rate of the GPU", *gpu.peak.at(multiplied_in(gpu, scenario_.precision)), "datasheet", sheet)
       .with("a", "bytes of a number", activation_size(scenario_.precision), "analytic", "support/precision.h")
       .with("e", "numbers of a sample that are read and written", layer.forward_elements, "analytic", "workload/op.h")
       .with("q", "weights that are read", layer.forward_weight_elements, "analytic", "workload/op.h")

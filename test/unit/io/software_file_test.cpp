@@ -17,7 +17,7 @@ Expected<hardware::SoftwareProfile> read(const std::string& text) {
 
 const std::string kFile =
     "software: steps\nmade_by: \"a test\"\nrows: 12\nsources: 3\nnewest: 2026.5\nleft_out: {mean: 0.2, median: 0.1}\n"
-    "effects:\n  always: {effect: 0.1, low: 0.05, high: 0.2}\n  memory-tf32: {effect: -0.02, low: -0.1, high: 0.1}\n"
+    "effects:\n  always: {effect: 0.1, low: 0.05, high: 0.2}\n  memory-32-bits: {effect: -0.02, low: -0.1, high: 0.1}\n"
     "ends:\n  one-gpu: {low: 0.8, high: 1.5, rows: 9, sources: 2}\n";
 
 std::string with(std::string from, const std::string& to) {
@@ -35,7 +35,7 @@ TEST_CASE("software file: what is written is read", "[unit][io]") {
   CHECK(profile->rows == 12);
   CHECK(profile->newest == 2026.5);
   REQUIRE(profile->effects.size() == 2);
-  CHECK(profile->effects[1].feature == hardware::SoftwareFeature::kMemoryTf32);
+  CHECK(profile->effects[1].feature == hardware::SoftwareFeature::kMemory32);
   CHECK(profile->effects[1].effect == -0.02);
   REQUIRE(profile->ends_of(hardware::QuestionKind::kOneGpu) != nullptr);
   CHECK(profile->ends_of(hardware::QuestionKind::kOneGpu)->high == 1.5);
@@ -51,7 +51,7 @@ TEST_CASE("software file: mistakes have a place", "[unit][io]") {
     REQUIRE_FALSE(profile);
     CHECK(to_string(profile.error()).find(part) != std::string::npos);
   };
-  refused(with("memory-tf32:", "memory-tf33:"), "memory-tf33");
+  refused(with("memory-32-bits:", "memory-33-bits:"), "memory-33-bits");
   refused(with("effect: 0.1", "effect: 9"), "'9' is not from -3 to 3");
   refused(with("low: 0.8", "low: 1.8"), "'1.8' is not from 0.01 to 1");
   refused(with("rows: 12\n", ""), "rows");

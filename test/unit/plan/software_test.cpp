@@ -54,8 +54,8 @@ std::shared_ptr<const hardware::SoftwareProfile> learnt(std::vector<hardware::So
 TEST_CASE("software: the factor is the exponential of the effects", "[unit][plan]") {
   Job job = job_of(1024);
   CHECK(software_factor(job) == SoftwareFactor{});
-  job.software = learnt({{.feature = SoftwareFeature::kAlways, .effect = 0.10},
-                         {.feature = SoftwareFeature::kMemoryTf32, .effect = 0.05}});
+  job.software = learnt(
+      {{.feature = SoftwareFeature::kAlways, .effect = 0.10}, {.feature = SoftwareFeature::kMemory32, .effect = 0.05}});
   CHECK(software_factor(job).compute == Approx(std::exp(0.10)));
   CHECK(software_factor(job).memory == Approx(std::exp(0.10)));
   job.precision = Precision::kTf32;
@@ -72,17 +72,29 @@ TEST_CASE("software: the factor is the exponential of the effects", "[unit][plan
   CHECK(software_factor(job) == SoftwareFactor{.compute = 3, .memory = 5});
 }
 
-TEST_CASE("software: small kernels are layers', not the update's", "[unit][plan]") {
+TEST_CASE("software: small kernels take more by a ramp of their time, layers' alone", "[unit][plan]") {
   Job job = job_of(1);
-  job.software = learnt({{.feature = SoftwareFeature::kMemorySmall, .effect = 0.5},
+  job.software = learnt({{.feature = SoftwareFeature::kSmallKernels, .effect = 0.5},
                          {.feature = SoftwareFeature::kMemoryYears, .effect = 0.3}});
   job.software_year = std::optional<double>(2023);
-  const double small = feature(job, SoftwareFeature::kMemorySmall);
-  REQUIRE(small > 0);
-  CHECK(software_factor(job).memory == Approx(std::exp(0.5 * small + 0.3)));
+  CHECK(software_factor(job).small == 0.5);
+  CHECK(software_factor(job).memory == Approx(std::exp(0.3)));
   CHECK(software_factor(job).update == Approx(std::exp(0.3)));
   job.gpu_time_factor = 2.0;
   CHECK(gpu_time_factor_of(job).update == Approx(2 * std::exp(0.3)));
+  CHECK(gpu_time_factor_of(job).small == 0.5);
+  // The header's example: 4 kernels of 100 us, two of three halvings below 400 us.
+  CHECK(hardware::small_kernels_time(0.3, microseconds(400), 4).in(microseconds) == Approx(80));
+  CHECK(hardware::small_kernels_time(0.3, microseconds(1600), 4) == Time::zero());
+  CHECK(hardware::small_kernels_time(0.3, microseconds(4), 4).in(microseconds) == Approx(1.2));
+  // More work never takes less time, up to the largest effect.
+  Time before = Time::zero();
+  for (double time = 1; time < 1000; time *= 1.01) {
+    const Time whole =
+        microseconds(time) + hardware::small_kernels_time(hardware::kMostOfSmallKernels, microseconds(time), 1);
+    CHECK(whole > before);
+    before = whole;
+  }
 }
 
 TEST_CASE("software: what a job's features are", "[unit][plan]") {
@@ -106,23 +118,18 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   later.cluster.node.gpu.kernels_of = "Ampere";  // GeForce
   CHECK(feature(later, SoftwareFeature::kHopper) == 0);
   CHECK(feature(later, SoftwareFeature::kAda) == 1);
-  CHECK(feature(job, SoftwareFeature::kMemoryTf32) == 0);
+  CHECK(feature(job, SoftwareFeature::kMemory32) == 0);
   CHECK(feature(job, SoftwareFeature::kAttention) == 0);
   CHECK(feature(job, SoftwareFeature::kNoProfile) == 1);
   job.cluster.gpus_per_node = 8;
   CHECK(feature(job, SoftwareFeature::kShared) == Approx(3));
-  // 2 * 1024^2 FLOP forward and twice that backward, in two kernels: 3.1 MFLOP each.
-  CHECK(feature(job, SoftwareFeature::kMemorySmall) == 1);
-  // 800 samples: 2.52 GFLOP a kernel, which is small below 2.8 GFLOP in fp32, below 5.6 in TF32.
-  job.batch = 800;
-  CHECK(feature(job, SoftwareFeature::kMemorySmall) == Approx(std::log2(2.8e9 / (3.0 * 1024 * 1024 * 800)) / 1.5));
+  CHECK(feature(job, SoftwareFeature::kSmallKernels) == 1);
   job.precision = Precision::kTf32;
-  CHECK(feature(job, SoftwareFeature::kMemorySmall) == Approx(std::log2(5.6e9 / (3.0 * 1024 * 1024 * 800)) / 1.5));
   job.cluster.node.gpu.peak.fp32 = teraflops_per_second(10);
   // TF32 counts from FP32's rate to twice that: no cliff.
   for (const auto& [times, value] : {std::pair(0.5, 0.0), {1.0, 0.0}, {1.4142136, 0.5}, {2.0, 1.0}, {8.0, 1.0}}) {
     job.cluster.node.gpu.peak.tf32 = job.cluster.node.gpu.peak.fp32 * times;
-    CHECK(feature(job, SoftwareFeature::kMemoryTf32) == Approx(value).margin(1e-6));
+    CHECK(feature(job, SoftwareFeature::kMemory32) == Approx(value).margin(1e-6));
   }
   Job narrow = job;
   narrow.precision = Precision::kFp8;
@@ -133,15 +140,13 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   hardware::PeakRates& peak = job.cluster.node.gpu.peak;
   peak.fp32 = teraflops_per_second(10);
   peak.tf32.reset();
-  CHECK(feature(job, SoftwareFeature::kMemoryTf32) == 0);
+  CHECK(feature(job, SoftwareFeature::kMemory32) == 0);
   peak.tf32 = peak.fp32;
-  CHECK(feature(job, SoftwareFeature::kMemoryTf32) == 0);
+  CHECK(feature(job, SoftwareFeature::kMemory32) == 0);
   peak.tf32 = peak.fp32 * 8;
-  CHECK(feature(job, SoftwareFeature::kMemoryTf32) == 1);
-  job.precision = Precision::kFp32;
-  CHECK(feature(job, SoftwareFeature::kMemoryTf32) == 0);
-  job.batch = 1 << 20;
-  CHECK(feature(job, SoftwareFeature::kMemorySmall) == 0);
+  CHECK(feature(job, SoftwareFeature::kMemory32) == 1);
+  job.precision = Precision::kFp32;  // which moves memory by the same kernels
+  CHECK(feature(job, SoftwareFeature::kMemory32) == 1);
 }
 
 TEST_CASE("software: years count from the newest that was learnt from, and never backwards", "[unit][plan]") {
@@ -192,17 +197,17 @@ TEST_CASE("software: convolutional networks in 16 bits, by who fuses them", "[un
   CHECK_FALSE(job.model->totals.convolutional);
   job.model = model;
   CHECK(feature(job, SoftwareFeature::kConvolution) == 0);  // fp32
-  const double small = feature(job, SoftwareFeature::kMemorySmall);
+  const double small = feature(job, SoftwareFeature::kSmallKernels);
   CHECK(small == 1);
   job.precision = Precision::kFp16;
   CHECK(feature(job, SoftwareFeature::kConvolution) == 0.5);  // nobody says
-  CHECK(feature(job, SoftwareFeature::kMemorySmall) == Approx(0.75 * small));
+  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(0.75 * small));
   job.software_fused = std::optional<bool>(true);
   CHECK(feature(job, SoftwareFeature::kConvolution) == 0);
-  CHECK(feature(job, SoftwareFeature::kMemorySmall) == Approx(0.5 * small));
+  CHECK(feature(job, SoftwareFeature::kSmallKernels) == Approx(0.5 * small));
   job.software_fused = std::optional<bool>(false);
   CHECK(feature(job, SoftwareFeature::kConvolution) == 1);
-  CHECK(feature(job, SoftwareFeature::kMemorySmall) == small);
+  CHECK(feature(job, SoftwareFeature::kSmallKernels) == small);
   job.software = learnt({{.feature = SoftwareFeature::kConvolution, .effect = 0.3}});
   CHECK(software_factor(job).compute == Approx(std::exp(0.3)));
   REQUIRE(software_factor_range(job));

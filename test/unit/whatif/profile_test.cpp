@@ -49,6 +49,16 @@ TEST_CASE("profile: a GPU's own comes first, its architecture's help out", "[uni
   CHECK(profiles(scenario({{"gpu", "mi300x", {}}}).value()).empty());
 }
 
+TEST_CASE("profile: cards of one chip share what was measured on it", "[unit][whatif]") {
+  const auto step = [](const char* gpu) {
+    const auto asked = scenario({{"model", "resnet18", {}}, {"gpu", gpu, {}}, {"precision", "fp16", {}}}).value();
+    CHECK_FALSE(borrowed(asked, 0));
+    return predict(asked).value().step_time.in(milliseconds);
+  };
+  CHECK(step("v100-sxm2-32gb") == Approx(step("v100-sxm2-16gb")));
+  CHECK(step("a800-sxm4-80gb") == Approx(step("a100-sxm4-80gb")));
+}
+
 TEST_CASE("profile: another datasheet than the measured one lends", "[unit][whatif]") {
   const auto faster = scenario({{"gpu", "v100-pcie-32gb", {}}, {"gpu.peak.fp32", "28 TFLOP/s", {}}}).value();
   REQUIRE_FALSE(profiles(faster).empty());

@@ -1,0 +1,66 @@
+// Laws of whole steps with the software that is learnt, over models and GPUs of the catalogue: a larger batch never
+// shortens a step, and a faster unit of one GPU never lengthens it.
+#include <array>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "catalog.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+constexpr double kWave = 1.02;  // a larger product may be faster by a part of a wave (cost/gemm_time.h)
+
+double step_of(const std::string& model, const std::string& gpu, const std::string& precision, int batch) {
+  const auto scenario = resolve(catalog(), {{"model", model, {}},
+                                            {"node", "pcie-8x3090", {}},
+                                            {"gpus_per_node", "1", {}},
+                                            {"gpu", gpu, {}},
+                                            {"precision", precision, {}},
+                                            {"batch", std::to_string(batch), {}}});
+  return predict(scenario.value()).value().step_time.in(milliseconds);
+}
+
+}  // namespace
+
+TEST_CASE("law: a larger batch never shortens a step, software included", "[property]") {
+  const std::array<std::string, 7> models{"gnmt",     "ptb_lstm_large", "rnnt", "resnet50", "efficientnet_b0",
+                                          "bert_base", "gpt2"};
+  for (const std::string& model : models) {
+    for (const std::string gpu : {"l40s", "rtx-3090", "a100-sxm4-80gb", "v100-sxm2-16gb", "t4"}) {
+      double before = 0;
+      for (const int batch : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}) {
+        const double now = step_of(model, gpu, "fp32", batch);
+        INFO(model << " on " << gpu << ", batch " << batch << ": " << before << " ms, then " << now);
+        CHECK(now * kWave >= before);
+        before = std::max(before, now);
+      }
+    }
+  }
+}
+
+TEST_CASE("law: TF32 is no slower than FP32, bf16 as fast as fp16", "[property]") {
+  for (const std::string model : {"resnet50", "bert_large", "gnmt"}) {
+    for (const std::string gpu : {"l40s", "rtx-3090", "rtx-4090", "a100-sxm4-80gb", "h100-sxm5-80gb", "rtx-a6000"}) {
+      for (const int batch : {4, 32}) {
+        INFO(model << " on " << gpu << ", batch " << batch);
+        CHECK(step_of(model, gpu, "tf32", batch) <= 1.02 * step_of(model, gpu, "fp32", batch));
+        CHECK(step_of(model, gpu, "bf16", batch) == Approx(step_of(model, gpu, "fp16", batch)).epsilon(0.02));
+      }
+    }
+  }
+}
+
+TEST_CASE("law: fp16 is no slower than fp32, tensor cores or not", "[property]") {
+  for (const std::string model : {"vgg19", "resnet50", "bert_base"}) {
+    for (const std::string gpu : {"gtx-1660-ti", "gtx-1080-ti", "rtx-2080-ti"}) {
+      INFO(model << " on " << gpu);
+      CHECK(step_of(model, gpu, "fp16", 16) <= 1.02 * step_of(model, gpu, "fp32", 16));
+    }
+  }
+}
