@@ -90,10 +90,11 @@ class KernelTimes {
   std::unique_ptr<const KernelTimes> as_fp32_;  // of TF32
 };
 
-/// Precisions whose curves serve a precision's kernels, the best first. fp16 and bf16 are one speed on tensor cores, so
-/// that both read the same curve: bf16's, of later libraries and more shapes where a GPU has both.
+/// Precisions whose curves serve a precision's kernels, the best first. fp16 and bf16 are one speed on tensor cores: a
+/// near GPU's curve of one says more of the other than a farther GPU's own.
 std::span<const Precision> served_by(Precision precision, const hardware::Gpu& gpu) {
-  static constexpr std::array kHalves{Precision::kBf16, Precision::kFp16};
+  static constexpr std::array kFp16{Precision::kFp16, Precision::kBf16};
+  static constexpr std::array kBf16{Precision::kBf16, Precision::kFp16};
   static constexpr std::array kAsFp32{Precision::kFp32};
   static constexpr std::array kTf32{Precision::kTf32, Precision::kBf16, Precision::kFp16};
   static constexpr std::array kFp8{Precision::kFp8};
@@ -103,11 +104,11 @@ std::span<const Precision> served_by(Precision precision, const hardware::Gpu& g
     case Precision::kTf32: return kTf32;
     case Precision::kFp8: return kFp8;
     case Precision::kFp4: return kFp4;
-    case Precision::kFp16:
-    case Precision::kBf16: break;
+    case Precision::kBf16: return kBf16;
+    case Precision::kFp16: break;
   }
   if (multiplies_as_fp32(gpu, precision)) return kAsFp32;
-  return kHalves;
+  return kFp16;
 }
 
 /// Whether a curve says as much of one precision as of the other.
