@@ -103,10 +103,12 @@ bool fuses_attention_by_default(const Scenario& scenario) {
   });
 }
 
-/// "1.12", or what it is on each of both bounds where they differ.
+/// "1.12", or what it is on each of both bounds where they differ; and on small kernels.
 std::string factor_text(const hardware::SoftwareFactor& factor) {
-  if (factor.compute == factor.memory) return fmt::format("{:.2f}", factor.compute);
-  return fmt::format("{:.2f} (kernels bound by memory {:.2f})", factor.compute, factor.memory);
+  std::string text = fmt::format("{:.2f}", factor.compute);
+  if (factor.compute != factor.memory) text += fmt::format(" (kernels bound by memory {:.2f})", factor.memory);
+  if (factor.small > 0) text += fmt::format(", small kernels up to {:.2f} times as long", 1 + factor.small);
+  return text;
 }
 
 std::string software_note(const Scenario& scenario) {

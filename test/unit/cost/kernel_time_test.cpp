@@ -88,7 +88,7 @@ TEST_CASE("kernel time: what no curve covers is assumed", "[unit][cost]") {
   CHECK(times.high.in(milliseconds) == Approx(120.0 / 7));
 }
 
-TEST_CASE("kernel time: fp16 and bf16 lend each other their curve", "[unit][cost]") {
+TEST_CASE("kernel time: fp16 and bf16 read one curve, TF32 takes it at its own peak", "[unit][cost]") {
   hardware::GpuProfile known = profile();
   hardware::GemmCurve curve;
   curve.precision = Precision::kBf16;
@@ -97,11 +97,14 @@ TEST_CASE("kernel time: fp16 and bf16 lend each other their curve", "[unit][cost
   known.gemms.push_back(curve);
   const auto linear = model_of(workload::Linear{.out = 1024, .bias = false}, {1024});
   const auto measured = [&](Precision precision) {
-    return calibrated_times(linear.layers, calibration(known), 1024, precision, {});
+    Calibration by = calibration(known);
+    by.gpu.peak.set(Precision::kTf32, teraflops_per_second(20));
+    return calibrated_times(linear.layers, by, 1024, precision, {});
   };
   CHECK(measured(Precision::kBf16).measured > Time::zero());
-  CHECK(measured(Precision::kFp16).measured == Time::zero());
-  CHECK(measured(Precision::kFp16).extrapolated == measured(Precision::kBf16).measured);
+  CHECK(measured(Precision::kFp16).measured == measured(Precision::kBf16).measured);
+  CHECK(measured(Precision::kTf32).measured == Time::zero());
+  CHECK(measured(Precision::kTf32).extrapolated > Time::zero());
   CHECK(measured(Precision::kFp32).assumed > Time::zero());
 }
 

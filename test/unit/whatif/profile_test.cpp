@@ -144,8 +144,10 @@ TEST_CASE("profile: provenance and interval follow from what was measured", "[un
 }
 
 TEST_CASE("profile: a precision without a curve is assumed", "[unit][whatif]") {
-  const auto p = predict(scenario({{"gpu", "a100-pcie-40gb", {}}, {"precision", "tf32", {}}}).value()).value();
+  const auto p = predict(scenario({{"gpu", "h100-sxm5-80gb", {}}, {"precision", "fp32", {}}}).value()).value();
   CHECK(p.provenance == Provenance::kAssumed);
+  const auto tf32 = predict(scenario({{"gpu", "a100-pcie-40gb", {}}, {"precision", "tf32", {}}}).value()).value();
+  CHECK(tf32.provenance == Provenance::kExtrapolated);  // tensor cores' tiles as bf16 was timed on them
 }
 
 TEST_CASE("fusion: fewer bytes, fewer launches, the same FLOPs", "[unit][whatif]") {

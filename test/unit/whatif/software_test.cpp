@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <memory>
 #include <string>
 
 #include "catalog.h"
@@ -27,11 +28,20 @@ bool notes_have(const answer::Prediction& p, std::string_view part) {
                      [&](const std::string& note) { return note.find(part) != std::string::npos; });
 }
 
+/// Gaps between small kernels are no factor that all kernels have.
+Scenario without_gaps(Scenario scenario) {
+  auto software = std::make_shared<hardware::SoftwareProfile>(*scenario.software);
+  std::erase_if(software->effects,
+                [](const auto& one) { return one.feature == hardware::SoftwareFeature::kSmallKernels; });
+  scenario.software = std::move(software);
+  return scenario;
+}
+
 }  // namespace
 
 TEST_CASE("software: kernels take the factor of what they are bound by, and a note names both", "[unit][whatif]") {
   // Launches take no longer for it, so there are none to wait for.
-  const Scenario learnt = resolved(resnet({{"cuda_graphs", "yes", {}}}));
+  const Scenario learnt = without_gaps(resolved(resnet({{"cuda_graphs", "yes", {}}})));
   const Scenario alone = resolved(resnet({{"software", "none", {}}, {"cuda_graphs", "yes", {}}}));
   REQUIRE(alone.software == nullptr);
   const auto with = predict(learnt).value();
@@ -42,6 +52,7 @@ TEST_CASE("software: kernels take the factor of what they are bound by, and a no
   CHECK(with.breakdown.memory / kernels.breakdown.memory == Approx(factor.memory).epsilon(1e-9));
   CHECK(notes_have(with, fmt::format("x {:.2f} (kernels bound by memory {:.2f})", factor.compute, factor.memory)));
   CHECK(notes_have(with, "--set software=none"));
+  CHECK(notes_have(predict(resolved(resnet({}))).value(), "small kernels up to"));
   CHECK_FALSE(notes_have(kernels, "--set software=none"));
 }
 
@@ -64,8 +75,8 @@ TEST_CASE("software: a step that waits for launches takes no longer for it", "[u
 }
 
 TEST_CASE("software: an older release is no faster than what its year says", "[unit][whatif]") {
-  const Scenario newest = resolved(resnet({{"cuda_graphs", "yes", {}}}));
-  const Scenario older = resolved(resnet({{"software.year", "2019", {}}, {"cuda_graphs", "yes", {}}}));
+  const Scenario newest = without_gaps(resolved(resnet({{"cuda_graphs", "yes", {}}})));
+  const Scenario older = without_gaps(resolved(resnet({{"software.year", "2019", {}}, {"cuda_graphs", "yes", {}}})));
   const hardware::SoftwareFactor then = plan::software_factor(older);
   const hardware::SoftwareFactor now = plan::software_factor(newest);
   CHECK(then.compute > now.compute);
