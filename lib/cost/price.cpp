@@ -185,7 +185,7 @@ class Pricing {
     const double host = host_factor();
     const auto laid = [&](std::size_t i, Pass pass, int kernels) {
       const LayerTime time = time_of(layers[i], known[i], pass, rates);
-      const Time bare = time.compute * factor.compute + time.memory * factor.memory;
+      const Time bare = time.kernels();
       const Time gaps = hardware::small_kernels_time(factor.small, bare, kernels);
       const double more = gaps > Time::zero() ? 1 + gaps / bare : 1.0;
       const Time compute = time.compute * (factor.compute * more);

@@ -5,7 +5,7 @@
 //   f_m = f_c * exp(sum over the features of memory of effect * value)
 //
 // Layers of small kernels take more, gaps between kernels among it (a launch, the first and last blocks of each):
-//   more = c t max(0, min(1, log2(400 us n / t) / 3))   t the time of a layer's n kernels, a pass; c the effect
+//   more = c t max(0, min(1, log2(400 us n / t) / 3))   t the bare time of a layer's n kernels; c the effect
 // so that t + more grows with t: its slope is 1 + c (s - 1 / (3 ln 2)), s the clamped logarithm, which is above 0 for c
 // up to 3 ln 2. 400 us and 3 were chosen among four forms while the errors of sources left out were in sight. Worked
 // example: 4 kernels of 100 us each, c = 0.3: s = 2 / 3, 80 us more.

@@ -232,7 +232,7 @@ std::string Explainer::kernels_source() const {
 
 /// How many times as long a layer's kernels take with the gaps between small ones.
 double with_gaps(const cost::LayerTime& time, int kernels, const hardware::SoftwareFactor& factor) {
-  const Time bare = time.compute * factor.compute + time.memory * factor.memory;
+  const Time bare = time.kernels();
   const Time gaps = hardware::small_kernels_time(factor.small, bare, kernels);
   return gaps > Time::zero() ? 1 + gaps / bare : 1.0;
 }

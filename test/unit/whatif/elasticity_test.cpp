@@ -80,11 +80,12 @@ TEST_CASE("elasticity: the doubling law, layer by layer", "[unit][elasticity]") 
   CHECK(sum_of(all, "fixed time") > 0);
 }
 
-TEST_CASE("elasticity: what NCCL's constants take is left over", "[unit][elasticity]") {
+TEST_CASE("elasticity: what constants of NCCL and of gaps between small kernels take is left over",
+          "[unit][elasticity]") {
   const auto all = of({{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}});
   CHECK(all.own_constants == Approx(-1 - sum_of(all, "rate") + sum_of(all, "fixed time")).margin(1e-12));
   CHECK(std::abs(all.own_constants) > 1e-6);
-  CHECK(std::abs(all.own_constants) < 0.02);
+  CHECK(std::abs(all.own_constants) < 0.05);
 }
 
 TEST_CASE("elasticity: the tornado's ends are predictions", "[unit][elasticity]") {
