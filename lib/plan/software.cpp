@@ -23,6 +23,13 @@ double on_tensor_cores(const hardware::Gpu& gpu) {
   return tf32 ? std::clamp(portable_log2(*tf32 / gpu.peak.fp32), 0.0, 1.0) : 0.0;
 }
 
+/// Of FP32: 1 where TF32 is twice as fast and no more (A10, L40S), 0 where four times (A100, H100). FP32 is no faster
+/// than TF32, whose steps were published; from four times on its own arithmetic sees to that.
+double as_slow_as_tf32(const hardware::Gpu& gpu) {
+  const auto tf32 = gpu.peak.at(Precision::kTf32);
+  return tf32 ? on_tensor_cores(gpu) * std::clamp(2 - portable_log2(*tf32 / gpu.peak.fp32), 0.0, 1.0) : 0.0;
+}
+
 bool has_depthwise(const workload::Model& model) {
   if (!model.totals.convolutional) return false;
   const auto depthwise = [](const primitives::Kernel& kernel) {
@@ -72,8 +79,8 @@ SoftwareFeatures software_features(const Job& job) {
   const bool half = job.precision != Precision::kTf32 && !multiplies_as_fp32(gpu, job.precision);
   const GpuGeneration generation = gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
   set(Feature::kAlways, 1);
-  const bool single = job.precision == Precision::kFp32 || job.precision == Precision::kTf32;
-  set(Feature::kMemory32, single ? on_tensor_cores(gpu) : 0);
+  if (job.precision == Precision::kTf32) set(Feature::kMemory32, on_tensor_cores(gpu));
+  if (job.precision == Precision::kFp32) set(Feature::kMemory32, as_slow_as_tf32(gpu));
   set(Feature::kMemoryDepthwise, has_depthwise(*job.model) ? 1 : 0);
   const double attention = half && totals.attention ? 1 : 0;
   set(Feature::kAttention, attention);

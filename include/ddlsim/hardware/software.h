@@ -50,8 +50,8 @@ enum class SoftwareFeature : std::uint8_t {
   kYears,            // years of age at `SoftwareProfile::newest`, over 3; never below 0
   kSmallKernels,     // on layers of small kernels: 1, half of it where blocks of 16 bits are fused
   // Of memory: on kernels bound by it alone.
-  kMemory32,  // 1 in FP32 and TF32, which move memory alike, where TF32 is twice as fast and more; 0 where it is no
-              // faster
+  kMemory32,  // 1 for TF32 at twice the rate of FP32 and more, 0 where it is no faster; for FP32 the same where TF32 is
+              // twice as fast, 0 from four times on
   kMemoryDepthwise,  // 1 for networks with depthwise convolutions
   kMemoryFused,      // as kFused
   kMemoryVolta,      // as kVolta
