@@ -200,6 +200,7 @@ TEST_CASE("law: twice every rate and half every fixed time is half the time", "[
     // A recurrent layer's chain of kernels has a time of its own (cost/kernel_time.h).
     if (is_recurrent(*slow.model)) slow.cluster.node.gpu.profiles = std::vector<hardware::MeasuredProfile>{};
     slow.efficiency.network = 0.7;  // TCP, which servers are reached by, moves no more over a faster port
+    slow.efficiency.pcie = 0.7;     // nor does a host's memory where GPUs meet in it
     Scenario fast = slow;
     slow.collective_table = measured_collectives(slow, 1);
     fast.collective_table = measured_collectives(slow, 2);
