@@ -31,9 +31,9 @@ double gradients_share_of(const Split& split, const PlanSpace& space) {
   const bool whole = split.tensor * split.context * split.expert * split.pipeline == 1;
   if (space.base().parallel.offload_optimizer && split.zero >= 2) return 0.0;  // they leave for the host
   if (whole && plan::makes_gradients_in_turn(space.base(), split.zero, split.passes)) return 0.0;
-  plan::Parallel parallel = space.base().parallel;
-  parallel.zero = split.zero;
-  return plan::keeps_gradients_whole(parallel, split.passes) ? 1.0 : share_of(split, 2);
+  // As plan::keeps_gradients_whole has it of the split, without a copy.
+  const bool kept = space.base().parallel.no_sync && split.zero == 3 && split.passes > 1;
+  return kept ? 1.0 : share_of(split, 2);
 }
 
 template <typename T>
