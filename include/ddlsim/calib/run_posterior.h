@@ -10,7 +10,7 @@
 //                  + s_B^2 min(|p|, |q|) if p q > 0           p, q = log2(batch / batch of the smallest)
 //                  + S(x, y) - k(x) k(y) S(smallest, smallest)
 //   S(x, y) = s_p^2 [x, y split alike] + s_0^2 [x, y run by the same software] + s_h^2 h i
-//                                                  h, i = share of the GPU time that does not grow with the batch
+//                                                  h, i = share of the GPU time that launching its kernels takes
 //   k(x) = S(x, smallest) / S(smallest, smallest): 1 where x is split, run and filled as the smallest configuration is
 // all but the last: a drift and a Brownian path along GPUs per server and along servers, a jump where the network
 // begins, and a communication that is slower or faster than modelled. By s_h a step of few samples is late for what
@@ -59,7 +59,7 @@ struct RunPoint {
   std::int64_t servers = 1;
   double batch = 1;          // samples per GPU and pass
   double communication = 0;  // share of the step that is no GPU time: 1 - d ln P / d ln(GPU time)
-  double fixed = 0;          // share of the GPU time that does not grow with the batch: launches, the weights' update
+  double fixed = 0;          // share of the GPU time that launching its kernels takes, whatever the samples
   RunSplit split{};
   std::int64_t software = 0;  // that runs a split model: equal where the same does
 
@@ -87,7 +87,7 @@ struct RunPrior {
   double batch = 0.05;          // s_B, per root of a doubling: assumed
   double series = 0.13;         // s_0, what a job's splits share if the same software runs them
   double split = 0.16;          // s_p, of a split of its own
-  double fixed = 1.0;           // s_h, of a GPU whose time does not grow with the batch
+  double fixed = 1.0;           // s_h, of a GPU that launches alone keep busy
   double noise = 0.02;          // s_e, of one run: assumed
 };
 

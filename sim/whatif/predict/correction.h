@@ -22,9 +22,9 @@ inline constexpr double kSlowerGpu = 1.1;
 /// that takes kSlowerGpu times as long.
 [[nodiscard]] double share_beside_gpu(Time step, Time slower);
 
-/// The share of the GPU time of a step that does not grow with its batch: (4 - G(4 b) / G(b)) / 3, 0 to 1; launches,
-/// waves that are not full, the weights' update.
-[[nodiscard]] double fixed_share(const Scenario& scenario);
+/// The share of a step's GPU time that launching its kernels, one every launch interval, takes the CPU: what it may
+/// wait for whatever its samples. 0 to 1; 0 of kernels that are launched together (CUDA graphs).
+[[nodiscard]] double fixed_share(const Question& question);
 
 /// Where a question stands along its runs; `step` is its answer without a correction.
 [[nodiscard]] calib::RunPoint point_of(const Question& question, Time step);

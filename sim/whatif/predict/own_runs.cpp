@@ -33,9 +33,6 @@ constexpr double kMostOfGpus = 1.6;
 constexpr double kLeastShare = 0.2;
 constexpr double kMostShare = 5;
 
-/// Times the samples of a pass, to see what of it does not grow with them.
-constexpr std::int64_t kFuller = 4;
-
 /// A step that takes longer by so much is in another unit, or of something else.
 constexpr double kMostWait = 100;
 
@@ -417,27 +414,23 @@ calib::RunPoint configuration_of(const Scenario& scenario) {
           .software = split ? software_in(scenario.framework) : 0};
 }
 
-double fixed_share(const Scenario& scenario) {
-  const auto gpu_time = [&](std::int64_t times) {
-    Scenario filled = scenario;
-    filled.batch *= times;
-    const auto question = ask(filled);
-    const auto laid =
-        question ? lay_out(*question, {}, answer::Detail::kParts) : tl::unexpected<Error>(question.error());
-    if (!laid) return Time::zero();
-    const answer::Breakdown& parts = laid->line.parts;
-    return parts.compute + parts.memory + parts.launch;
-  };
-  const Time few = gpu_time(1);
-  const Time many = gpu_time(kFuller);
-  if (few <= Time::zero() || many <= Time::zero()) return 0;
-  return std::clamp((kFuller - many / few) / (kFuller - 1), 0.0, 1.0);
+double fixed_share(const Question& question) {
+  const auto laid = lay_out(question, {}, answer::Detail::kParts);
+  if (!laid || !question.plan) return 0;
+  const answer::Breakdown& parts = laid->line.parts;
+  const Time busy = parts.compute + parts.memory + parts.launch;
+  const plan::Chunk& layers = question.plan->classes.front().chunk;
+  double kernels = 0;
+  for (std::size_t i = 0; i < layers.count; ++i) kernels += layers[i].forward_kernels + layers[i].backward_kernels;
+  const auto passes = static_cast<double>(question.scenario.strategy.accumulation.get());
+  const Time issued = plan::launch_interval_of(question.scenario) * (kernels * passes);
+  return busy > Time::zero() ? std::clamp(issued / busy, 0.0, 1.0) : 0.0;
 }
 
 calib::RunPoint point_of(const Question& question, Time step) {
   const Scenario& scenario = question.scenario;
   calib::RunPoint point = configuration_of(scenario);
-  point.fixed = fixed_share(scenario);
+  point.fixed = fixed_share(question);
   Scenario slower = scenario;
   slower.gpu_time_factor.set(scenario.gpu_time_factor * kSlowerGpu);
   const Question again{slower, question.fidelity, question.plan, question.kinds, question.layers};
