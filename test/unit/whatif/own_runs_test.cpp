@@ -67,10 +67,11 @@ TEST_CASE("own runs: a step of one split corrects the others by a part, and less
   };
   CHECK(by_runs("4").step_time / own.step_time == Approx(1.5));
   const auto other = by_runs("8");
-  // 0.13^2 of 0.13^2 + 0.16^2 (run_posterior.h), and more where both leave GPUs to what every pass takes.
+  // 0.13^2 of 0.13^2 + 0.16^2 (run_posterior.h), and more where launches keep GPUs waiting: of twice the ranks they are
+  // the larger part.
   const double kept = std::log(other.step_time / predicted(split("8")).step_time) / std::log(1.5);
   CHECK(kept > 0.39765);
-  CHECK(kept < 0.9);
+  CHECK(kept < 1.6);
   CHECK(width(other) > 1.5 * width(by_runs("4")));
   CHECK(other.provenance == Provenance::kExtrapolated);
   CHECK(by_runs("4").provenance == Provenance::kInterpolated);
