@@ -270,6 +270,17 @@ TEST_CASE("plan search: tensor, context, sequence and recomputation, likewise", 
   check_same(stages, {.objective = answer::PlanObjective::kMemory, .explain = false});
 }
 
+TEST_CASE("plan search: gradients that stay whole over a step's passes, likewise", "[unit][whatif]") {
+  const TinyTransformer model(false);
+  const auto settings = model.on({{"parallel.no_sync", "yes", {}},
+                                  {"parallel.reshard", "no", {}},
+                                  {"parallel.zero", "3", {}},
+                                  {"parallel.context", "1", {}},
+                                  {"batch", "1", {}}});
+  check_same(settings, {.explain = false});
+  check_same(settings, {.objective = answer::PlanObjective::kMemory, .explain = false});
+}
+
 TEST_CASE("plan search: experts, likewise", "[unit][whatif]") {
   const TinyTransformer model(true);
   const auto settings = model.on({{"parallel.context", "1", {}},

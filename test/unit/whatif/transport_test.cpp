@@ -188,6 +188,18 @@ TEST_CASE("transport: the faster network that is tried is driven as this one", "
   CHECK_FALSE(assumes_tcp(network->prediction));
 }
 
+TEST_CASE("transport: GPUs that reach each other through their host sum at that rate before servers do",
+          "[unit][whatif]") {
+  // Eight RTX 3090 without peer access: two servers of them pushed and pulled in a third of what one takes by itself.
+  const auto step = [](const std::string& nodes, const std::string& framework) {
+    const std::vector<Override> settings{{"model", "bert_large", {}}, {"node", "pcie-8x3090", {}},
+                                         {"nodes", nodes, {}},        {"network", "100 Gb/s", {}},
+                                         {"precision", "fp32", {}},   {"strategy", framework, {}}};
+    return predict(resolve(catalog(), settings).value()).value().step_time;
+  };
+  CHECK(step("2", "byteps") > step("1", "pytorch-ddp") * 0.9);
+}
+
 TEST_CASE("tuning: a GPU's architecture is a name", "[unit][whatif]") {
   const OwnFile renamed(
       "gpus/h100-sxm5-80gb.yaml", "my-h100",
