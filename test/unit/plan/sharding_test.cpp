@@ -47,7 +47,8 @@ TEST_CASE("lower: FSDP gathers and scatters block by block", "[unit][plan]") {
   CHECK(of(lower(job).value(), CollectiveOp::kAllGather).size() == 4);
   // Several passes: gradients that add up whole leave after the last, weights that are kept come before the first.
   job.strategy.accumulation = 4;
-  for (const Row& row : lower(job).value().rows) CHECK(row.every_pass);
+  const StepPlan passes = lower(job).value();
+  for (const Row& row : passes.rows) CHECK(row.every_pass);
   job.parallel.no_sync = true;
   const StepPlan once = lower(job).value();
   CHECK(of(once, CollectiveOp::kReduceScatter).size() == 4);

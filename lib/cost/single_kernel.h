@@ -1,0 +1,75 @@
+// The time of one kernel by what was measured (cost/kernel_time.h has the rules), before it is summed over layers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "ddlsim/cost/kernel_time.h"
+#include "ddlsim/hardware/gpu.h"
+#include "ddlsim/hardware/gpu_profile.h"
+#include "ddlsim/primitives/kernel.h"
+#include "ddlsim/support/precision.h"
+#include "ddlsim/support/units.h"
+
+namespace ddlsim::cost {
+
+/// A kernel's time, what it is bound by, and what the time rests on.
+struct KernelTime {
+  Time time{};
+  bool compute = true;
+  const hardware::CurveReport* report = nullptr;  // null: assumed
+  double outside = 0;                             // octaves, borrowed curves included
+  Work executed{};
+  Time wait{};  // after it, of the GPU: no kernel of the chain is ready
+};
+
+/// Of one calibration, batch and precision; the calibration must outlive it.
+class KernelTimes {
+ public:
+  KernelTimes(const Calibration& calibration, double batch, Precision precision)
+      : calibration_(calibration),
+        batch_(batch),
+        element_(activation_size(precision)),
+        spec_(hardware::device_spec(calibration.gpu, multiplied_in(calibration.gpu, precision))),
+        precision_(precision) {
+    if (precision == Precision::kTf32) {
+      as_fp32_ = std::make_unique<const KernelTimes>(calibration, batch, Precision::kFp32);
+    }
+  }
+
+  /// The fastest algorithm: TF32 lets libraries take tensor cores, and does not forbid FP32's kernels.
+  template <typename Shape>
+  KernelTime operator()(const Shape& shape) const {
+    KernelTime time = of(shape);
+    if (as_fp32_ == nullptr) return time;
+    const KernelTime plain = as_fp32_->of(shape);
+    return plain.report != nullptr && plain.time < time.time ? plain : time;
+  }
+  [[nodiscard]] KernelTime memory_bound(primitives::MemoryBoundKind kind, std::int64_t row, DataSize traffic) const;
+
+ private:
+  [[nodiscard]] KernelTime of(const primitives::Gemm& gemm) const;
+  [[nodiscard]] KernelTime of(const primitives::ConvolutionShape& shape) const;
+  [[nodiscard]] KernelTime of(const primitives::MemoryBoundKernel& kernel) const;
+  [[nodiscard]] KernelTime of(const primitives::FusedAttention& attention) const;
+  template <typename Find>
+  auto curve(Find find) const {
+    return curve(find, precision_);
+  }
+  template <typename Find>
+  auto curve(Find find, Precision wanted) const;
+  [[nodiscard]] KernelTime roofline(Work work, DataSize size) const;
+  [[nodiscard]] KernelTime convolution(const primitives::ConvolutionShape& shape) const;
+  /// What a product takes whose sizes do not fit the tensor cores' loads; `aligned` where they do.
+  [[nodiscard]] Time unaligned(const primitives::Gemm& gemm, Time aligned, Work work) const;
+  [[nodiscard]] bool compute_bound(Work work, DataSize size) const { return work / spec_.peak > size / spec_.memory; }
+
+  const Calibration& calibration_;
+  double batch_;
+  DataSize element_;
+  hardware::DeviceSpec spec_;
+  Precision precision_;
+  std::unique_ptr<const KernelTimes> as_fp32_;  // of TF32
+};
+
+}  // namespace ddlsim::cost
