@@ -363,10 +363,8 @@ class TitanReader {
       out_.set("parallel.recompute_every", *every, option ? option.words : "selective_ac_option = 2, torchtitan's own",
                where);
     } else if (which == "op") {
-      // It keeps the outputs of attention and of every other product.
-      out_.ask("parallel.recompute",
-               option.words + " recomputes half of the products: none, selective (attention alone) or full",
-               option.where());
+      out_.set("parallel.recompute", "per-op", option.words, option.where());
+      out_.assume("parallel.recompute_stops", "yes", "PyTorch's checkpoint stops early since 2.1");
     } else {
       out_.fault(fmt::format("'{}'", option.words), option.where(), {"valid: 'op', or a whole number as '2'"});
     }

@@ -67,6 +67,7 @@ class Keeper {
 
  private:
   void always(double size) { kept_.always += bytes(size * batch_); }
+  void makes(double size) { kept_.output = bytes(size * batch_); }
   void working(double in_share, double out_share) {
     kept_.working =
         bytes(element_ * batch_ *
@@ -82,8 +83,10 @@ class Keeper {
 
   void keep(const wl::Linear& op, bool was_kept) {
     const double in = elements_in(layer_->in);
+    const auto out = static_cast<double>(layer_->output_elements);
     if (reads_part()) {
       if (!was_kept && trains_) always(element_ * in * part_);
+      makes(element_ * out * rows_);  // before ranks add it up
       parted_ = false;
       working(part_, whole_);
       return;
@@ -93,6 +96,7 @@ class Keeper {
       always(element_ * in * whole_);
       sources_.push_back(in);
     }
+    makes(element_ * out * part_);
     parted_ = true;
     used_ = false;
     width_ = op.out;
@@ -157,6 +161,7 @@ class Keeper {
     const double softmax = autocast_ ? std::max(element_, kSingle) : element_;
     const bool copied = drops_ || softmax > element_;  // what the product with the values reads
     const double per_score = softmax + (copied ? element_ : 0) + (drops_ ? 1 : 0);
+    makes(element_ * width * rows * part_);
     kept_.core = bytes(per_score * static_cast<double>(op.heads) * rows * keys * part_ * batch_);
     working(2 * part_, 2 * part_);
     attended(layer_->in.back());
@@ -170,6 +175,7 @@ class Keeper {
     const double kv_share = std::max(part_, rows_ / kv_heads);  // a head that several ranks need is on each of them
     always(rows * (heads * (element_ * (width + value_width) + 4) * part_ +
                    element_ * kv_heads * (width + value_width) * kv_share));
+    makes(rows * heads * (element_ * value_width + 4) * part_);
     working(2 * part_, 2 * part_);
     attended(op.heads * (op.value_width == 0 ? op.width : op.value_width));
   }

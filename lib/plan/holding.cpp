@@ -165,10 +165,11 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
     plain.loss.push_back(one.loss);
     plain.gradients.push_back(one.working);
   }
-  if (job.parallel.recompute != Recompute::kFull) return plain;
+  const bool per_op = job.parallel.recompute == Recompute::kPerOp;
+  if (!per_op && job.parallel.recompute != Recompute::kFull) return plain;
   const double whole =
       1.0 / static_cast<double>(job.parallel.context * (job.parallel.sequence ? job.parallel.tensor : 1));
-  const auto every = static_cast<std::size_t>(std::max<std::int64_t>(job.parallel.recompute_every, 1));
+  const auto every = per_op ? 1 : static_cast<std::size_t>(std::max<std::int64_t>(job.parallel.recompute_every, 1));
   std::size_t bodies = 0;
   for (const workload::Block& one : blocks) {
     if (!one.body || bodies++ % every != 0) continue;
@@ -179,8 +180,12 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
     if (block == DataSize::zero()) continue;  // frozen
     double elements = static_cast<double>(job.batch);
     for (const std::int64_t size : plan.model->layers[first].in) elements *= static_cast<double>(size);
+    const std::vector<bool> outputs =
+        per_op ? kept_per_op(std::span(plan.model->layers).subspan(first, one.count), job.precision)
+               : std::vector<bool>(one.count);
     for (std::size_t i = first; i < last; ++i) {
       plain.kept[i] = i == first ? activation_size(job.precision) * (elements * whole) : DataSize::zero();
+      if (outputs[i - first]) plain.kept[i] += all[i].output;
       plain.again[i] = block;
     }
   }

@@ -30,6 +30,7 @@ struct CutKey {
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;
   bool recompute_stops = false;
+  bool scaled_products = false;  // of 8 or 4 bits
   workload::Adapters adapters;
   std::int64_t tables_among = 1;
   DataSize spread_from{};

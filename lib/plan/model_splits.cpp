@@ -187,14 +187,17 @@ class Splitting {
   }
 
   Expected<void> recompute(std::vector<workload::Layer>& layers) {
-    const bool whole = job_.parallel.recompute == Recompute::kFull;
+    const bool per_op = job_.parallel.recompute == Recompute::kPerOp;
+    const bool whole = per_op || job_.parallel.recompute == Recompute::kFull;
+    const std::int64_t every = per_op ? 1 : job_.parallel.recompute_every;
     std::vector<bool> again(layers.size());
     std::vector<bool> spared(layers.size());
     std::int64_t number = 0;
     for (const workload::Block& block : split_.blocks) {
-      if (!block.body || !whole || number++ % job_.parallel.recompute_every != 0) continue;
+      if (!block.body || !whole || number++ % every != 0) continue;
       const std::size_t end = block.first + block.count;
-      for (std::size_t i = block.first; i < end; ++i) again[i] = true;
+      const std::vector<bool> kept = per_op ? kept_per_op(layers_of(block), job_.precision) : std::vector<bool>{};
+      for (std::size_t i = block.first; i < end; ++i) again[i] = !per_op || !kept[i - block.first];
       if (!job_.parallel.recompute_stops) continue;
       for (std::size_t i = needed_end(block); i < end; ++i) spared[i] = true;
     }
@@ -216,6 +219,10 @@ class Splitting {
     }
     if (whole) split_.recomputed = std::move(again);
     return {};
+  }
+
+  [[nodiscard]] std::span<const workload::Layer> layers_of(const workload::Block& block) const {
+    return std::span(job_.model->layers).subspan(block.first, block.count);
   }
 
   /// Where a block's outputs begin that no gradient needs: a last product, and the sum that takes it.
@@ -241,6 +248,8 @@ class Splitting {
         row.beside *= backward / both;
         continue;
       }
+      // Checkpointing per operator keeps what was scattered.
+      if (job_.parallel.recompute == Recompute::kPerOp && row.op == CollectiveOp::kReduceScatter) continue;
       SentRow again = row;
       again.ready = again.needed = {Moment::kBackward, i};
       again.beside *= forward / both;
@@ -267,6 +276,7 @@ Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& mem
                    .recompute = parallel.recompute,
                    .recompute_every = parallel.recompute_every,
                    .recompute_stops = parallel.recompute_stops,
+                   .scaled_products = is_cast(job.precision),
                    .adapters = adapters_of(parallel),
                    .tables_among = spreads_tables(job) ? job.cluster.gpus() : 1,
                    .spread_from = job.strategy.spread_from};
@@ -398,6 +408,7 @@ std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, const SplitM
 }
 
 std::vector<Row> activation_rows(const Job& job, const SplitModel& split, std::size_t rank_class, const Chunk& chunk) {
+  const bool per_op = job.parallel.recompute == Recompute::kPerOp;
   const std::size_t end = chunk.first + chunk.count;
   std::vector<Row> rows;
   std::vector<std::size_t> starts;  // of blocks within the chunk, and its end
@@ -414,6 +425,9 @@ std::vector<Row> activation_rows(const Job& job, const SplitModel& split, std::s
     if (split.is(split.recomputed, chunk.first + starts[n])) {
       kept = 1;
       for (const std::int64_t size : chunk[starts[n]].in) kept *= static_cast<double>(size);
+      for (std::size_t i = starts[n]; i < starts[n + 1] && per_op; ++i) {
+        if (!split.is(split.recomputed, chunk.first + i)) kept += static_cast<double>(chunk[i].output_elements);
+      }
     }
     if (kept == 0) continue;
     const DataSize size = activation_size(job.precision) * (kept * static_cast<double>(job.batch));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "ddlsim/plan/job.h"
@@ -65,12 +66,17 @@ struct SplitModel {
   std::vector<workload::Block> blocks;
   std::vector<bool> experts;     // layers whose weights are some experts'; empty: none
   std::vector<bool> on_rows;     // layers whose weights see a part of the rows; empty: none
-  std::vector<bool> recomputed;  // layers of whole blocks that run again; empty: none
+  std::vector<bool> recomputed;  // layers of blocks of which only the input and what does not run again is kept
 
   [[nodiscard]] bool is(const std::vector<bool>& which, std::size_t layer) const {
     return layer < which.size() && which[layer];
   }
 };
+/// Of a block's layers, those whose outputs PyTorch's checkpointing per operator keeps (Recompute::kPerOp; the policy
+/// of torchtitan/distributed/activation_checkpoint.py): attention's, and of products the first, third, ... A product
+/// that routes to experts does not count. In 8 and 4 bits products are scaled ones, which it does not name: none.
+[[nodiscard]] std::vector<bool> kept_per_op(std::span<const workload::Layer> block, Precision precision);
+
 [[nodiscard]] Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& memo);
 
 /// The rows of what is sent.

@@ -32,8 +32,8 @@
 // A block of a GPT is so s b h (34 + 5 a s / h) bytes, its tensor share s b h (10 + 24/t + 5 a s / (h t)), with
 // sequence parallelism everything / t: table 2 of Korthikanti et al., MLSys 2023, to the byte (dropout counted).
 // With adapters (LoRA) frozen products without one keep no input, experts their first products alone.
-// Context ranks have 1/c of all. Recomputation: selective drops the cores; full keeps a block's input, and has one
-// block whole while its backward runs. As many micro-batches stand as the schedule keeps (plan/order.h); offloaded
+// Context ranks have 1/c of all. Recomputation: selective drops the cores; full keeps a block's input, per-op that and
+// the outputs that are not computed again; both have one block whole while its backward runs. As many micro-batches stand as the schedule keeps (plan/order.h); offloaded
 // activations leave two blocks.
 //
 // The peak is over the layers of the oldest micro-batch's backward: what is kept below it (where gradients are tensors
@@ -186,6 +186,7 @@ struct KeptActivations {
   DataSize core{};     // of attention: dropped by selective recomputation
   DataSize loss{};     // logits and their softmax
   DataSize working{};  // gradients of input and output
+  DataSize output{};   // what a product or attention makes
 };
 
 /// Of every layer of a whole model, as one rank has it, for one micro-batch. `layers` are not cut.

@@ -98,12 +98,14 @@ inline constexpr Choices<ExpertDispatch, 2> kExpertDispatches{{
 enum class Recompute {
   kNone,
   kSelective,  // the core of attention (Korthikanti et al. 2023)
+  kPerOp,      // blocks, but for attention and every other product (torchtitan, selective_ac_option "op")
   kFull,       // whole blocks, from their input
 };
 
-inline constexpr Choices<Recompute, 3> kRecomputes{{
+inline constexpr Choices<Recompute, 4> kRecomputes{{
     {"none", Recompute::kNone},
     {"selective", Recompute::kSelective},
+    {"per-op", Recompute::kPerOp},
     {"full", Recompute::kFull},
 }};
 
@@ -167,7 +169,7 @@ struct Parallel {
 
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;  // full: of so many blocks one is computed again
-  /// full: up to the input of a block's last product, whose output no gradient needs (PyTorch's checkpoint since 2.1,
+  /// per-op, full: up to the input of a block's last product, whose output no gradient needs (PyTorch's checkpoint since 2.1,
   /// set_checkpoint_early_stop); else the whole block (Megatron-LM).
   bool recompute_stops = false;
 

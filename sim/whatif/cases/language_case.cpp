@@ -20,9 +20,13 @@ namespace {
 
 bool says_no_split(const io::Case& one) { return one.architecture.starts_with("not stated"); }
 
-/// "full (1 layer)", "yes (...)", "selective", "none".
+constexpr std::string_view kEveryOther = "every other block whole";
+
+/// "full (1 layer)", "yes (...)", "selective", "selective (per operator)", "none".
 std::string_view recomputation_of(const io::Case& one) {
   for (const std::string_view key : {"recompute", "activation_checkpointing"}) {
+    if (says(one, key, kEveryOther)) return "full";
+    if (says(one, key, "per operator")) return "per-op";
     if (says(one, key, "selective")) return "selective";
     if (says(one, key, "full") || says(one, key, "yes")) return "full";
   }
@@ -312,7 +316,8 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   }
   if (const std::string_view again = recomputation_of(one); again != "none") {
     set("parallel.recompute", std::string(again));
-    if (again == "full" && way.stops_early) set("parallel.recompute_stops", "yes");
+    if (again != "selective" && way.stops_early) set("parallel.recompute_stops", "yes");
+    if (says(one, "recompute", kEveryOther)) set("parallel.recompute_every", "2");
   }
   if (precision != "fp32") {
     // Autocast keeps weights, and what follows from them, in fp32.

@@ -217,7 +217,9 @@ constexpr auto kSplitUses = std::to_array<SplitUse>({
     {"parallel.gather_fp8", [](const plan::Parallel& p) { return p.gather_fp8; },
      [](const plan::Parallel& p, const workload::Model&) { return p.zero > 0; }},
     {"parallel.recompute_stops", [](const plan::Parallel& p) { return p.recompute_stops; },
-     [](const plan::Parallel& p, const workload::Model&) { return p.recompute == plan::Recompute::kFull; }},
+     [](const plan::Parallel& p, const workload::Model&) {
+       return p.recompute == plan::Recompute::kFull || p.recompute == plan::Recompute::kPerOp;
+     }},
     {"parallel.recompute_every", [](const plan::Parallel& p) { return p.recompute_every > 1; },
      [](const plan::Parallel& p, const workload::Model&) { return p.recompute == plan::Recompute::kFull; }},
     {"parallel.expert_capacity", [](const plan::Parallel& p) { return p.expert_capacity > 0; },

@@ -179,11 +179,11 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_choice<&plan::Parallel::overlap_gather>},
     {"parallel.gather_fp8", "zero, products in 8 bits: weights are gathered in 8 bits: yes, no", "yes",
      set_choice<&plan::Parallel::gather_fp8>},
-    {"parallel.recompute", "in backward: none, selective (attention's core), full (whole blocks)", "selective",
+    {"parallel.recompute", "in backward: none, selective (attention's core), per-op (blocks but attention and every other product), full (whole blocks)", "selective",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(plan::kRecomputes, v, "recomputation"), s.parallel.recompute);
      }},
-    {"parallel.recompute_stops", "full: not a block's last product, which no gradient needs (PyTorch since 2.1; Megatron-LM: no)",
+    {"parallel.recompute_stops", "per-op, full: not a block's last product, which no gradient needs (PyTorch since 2.1; Megatron-LM: no)",
      "yes", set_choice<&plan::Parallel::recompute_stops>},
     {"parallel.recompute_every", "full: of so many blocks one is computed again", "2",
      set_degree<&plan::Parallel::recompute_every, 1, kMaxDegree>},
