@@ -93,20 +93,26 @@ struct LogFactor {
 LogFactor factor_of(const Row& row, const Effects& a) {
   using hardware::SoftwareFeature;
   double all = 0;
+  double arithmetic = 0;
   double memory = 0;
   double small = 0;
   for (std::size_t k = 0; k < kFeatures; ++k) {
     const SoftwareFeature feature = hardware::kSoftwareFeatures[k].second;
-    double& sum = feature == SoftwareFeature::kSmallKernels ? small : is_of_memory(feature) ? memory : all;
+    double& sum = feature == SoftwareFeature::kSmallKernels ? small
+                  : is_of_arithmetic(feature)               ? arithmetic
+                  : is_of_memory(feature)                   ? memory
+                                                            : all;
     sum += a[static_cast<int>(k)] * row.features[static_cast<int>(k)];
   }
   const double bound = row.of_memory * std::exp(memory);
-  const double scaled = 1 - row.of_memory + bound;
+  const double computed = (1 - row.of_memory) * std::exp(arithmetic);
+  const double scaled = computed + bound;
   const double more = 1 + row.of_small * std::max(small, 0.0);
   LogFactor factor{.value = all + std::log(scaled * more), .slope = row.features};
   for (std::size_t k = 0; k < kFeatures; ++k) {
     const SoftwareFeature feature = hardware::kSoftwareFeatures[k].second;
     if (feature == SoftwareFeature::kSmallKernels) factor.slope[static_cast<int>(k)] *= row.of_small / more;
+    if (is_of_arithmetic(feature)) factor.slope[static_cast<int>(k)] *= computed / scaled;
     if (is_of_memory(feature)) factor.slope[static_cast<int>(k)] *= bound / scaled;
   }
   return factor;

@@ -16,20 +16,6 @@ constexpr double kFewerWhenFused = 0.5;  // of small kernels
 constexpr double kNobodySays = 0.5;      // between code that is fused and code that is not
 constexpr double kLog2OfE = 1.44269504088896340736;
 
-/// 1 where TF32 is twice FP32 and more. Where it is no faster (GeForce) libraries gain nothing by it that software
-/// could lose: 0; between by the logarithm.
-double on_tensor_cores(const hardware::Gpu& gpu) {
-  const auto tf32 = gpu.peak.at(Precision::kTf32);
-  return tf32 ? std::clamp(portable_log2(*tf32 / gpu.peak.fp32), 0.0, 1.0) : 0.0;
-}
-
-/// Of FP32: 1 where TF32 is twice as fast and no more (A10, L40S), 0 where four times (A100, H100). FP32 is no faster
-/// than TF32, whose steps were published; from four times on its own arithmetic sees to that.
-double as_slow_as_tf32(const hardware::Gpu& gpu) {
-  const auto tf32 = gpu.peak.at(Precision::kTf32);
-  return tf32 ? on_tensor_cores(gpu) * std::clamp(2 - portable_log2(*tf32 / gpu.peak.fp32), 0.0, 1.0) : 0.0;
-}
-
 bool has_depthwise(const workload::Model& model) {
   if (!model.totals.convolutional) return false;
   const auto depthwise = [](const primitives::Kernel& kernel) {
@@ -56,14 +42,18 @@ bool has_software(const Job& job) { return job.software != nullptr && job.model-
 
 SoftwareFactor factor_of(const hardware::SoftwareProfile& software, const SoftwareFeatures& values) {
   double all = 0;
+  double arithmetic = 0;
   double memory = 0;
   double small = 0;
   for (const hardware::SoftwareEffect& one : software.effects) {
-    double& sum = one.feature == Feature::kSmallKernels ? small : is_of_memory(one.feature) ? memory : all;
+    double& sum = one.feature == Feature::kSmallKernels ? small
+                  : is_of_arithmetic(one.feature)       ? arithmetic
+                  : is_of_memory(one.feature)           ? memory
+                                                        : all;
     sum += one.effect * values[static_cast<std::size_t>(one.feature)];
   }
   const double of_memory = portable_exp2((all + memory) * kLog2OfE);
-  return {.compute = portable_exp2(all * kLog2OfE),
+  return {.compute = portable_exp2((all + arithmetic) * kLog2OfE),
           .memory = of_memory,
           .update = of_memory,
           .small = std::clamp(small, 0.0, hardware::kMostOfSmallKernels)};
@@ -79,8 +69,8 @@ SoftwareFeatures software_features(const Job& job) {
   const bool half = job.precision != Precision::kTf32 && !multiplies_as_fp32(gpu, job.precision);
   const GpuGeneration generation = gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
   set(Feature::kAlways, 1);
-  if (job.precision == Precision::kTf32) set(Feature::kMemory32, on_tensor_cores(gpu));
-  if (job.precision == Precision::kFp32) set(Feature::kMemory32, as_slow_as_tf32(gpu));
+  const bool single = job.precision == Precision::kTf32 || job.precision == Precision::kFp32;
+  set(Feature::kMemory32, single && generation >= GpuGeneration::kAmpere ? 1 : 0);
   set(Feature::kMemoryDepthwise, has_depthwise(*job.model) ? 1 : 0);
   const double attention = half && totals.attention ? 1 : 0;
   set(Feature::kAttention, attention);

@@ -2,7 +2,7 @@
 //
 //   GPU time = f_c * kernels bound by arithmetic + f_m * kernels bound by memory
 //   f_c = exp(sum over the features of effect * value)
-//   f_m = f_c * exp(sum over the features of memory of effect * value)
+//   f_m = f_c * exp(sum over the features of memory - those of arithmetic of effect * value)
 //
 // Layers of small kernels take more, gaps between kernels among it (a launch, the first and last blocks of each):
 //   more = c t max(0, min(1, log2(400 us n / t) / 3))   t the bare time of a layer's n kernels; c the effect
@@ -31,14 +31,15 @@
 namespace ddlsim::hardware {
 
 /// What of a job the factors depend on. No feature depends on a rate, for halving a rate changes what it changes by
-/// physics; two compare a GPU's tensor cores with its FP32.
+/// physics; one compares a GPU's tensor cores with its FP32, and counts where these cores work: faster ones gain less.
 enum class SoftwareFeature : std::uint8_t {
   kAlways,       // 1
   kAttention,    // 1 for models with attention of 16 bits or fewer
   kFused,        // of these, 1 where blocks run as fused kernels (Megatron, NeMo), 0 where not; 0.5: nobody says
   kConvolution,  // 1 for convolutional networks of 16 bits whose norms and activations are kernels of their own
                  // (PyTorch, TensorFlow, PaddlePaddle), 0 where they are fused (NVIDIA's MXNet, XLA); 0.5: nobody says
-  kWideConvolution,  // 1 for convolutional networks of 16 bits where tensor cores are 16 times as fast as FP32, 0 at 8
+  kWideConvolution,  // of arithmetic alone: 1 for convolutional networks of 16 bits where tensor cores are 16 times as
+                     // fast as FP32, 0 at 8
   kRecurrent,        // 1 for models with LSTMs
   kVolta,            // 1 for Volta
   kAda,              // 1 for chips that borrow Ampere's profiles with ten times its second cache: Ada, RTX Blackwell
@@ -50,8 +51,7 @@ enum class SoftwareFeature : std::uint8_t {
   kYears,            // years of age at `SoftwareProfile::newest`, over 3; never below 0
   kSmallKernels,     // on layers of small kernels: 1, half of it where blocks of 16 bits are fused
   // Of memory: on kernels bound by it alone.
-  kMemory32,  // 1 for TF32 at twice the rate of FP32 and more, 0 where it is no faster; for FP32 the same where TF32 is
-              // twice as fast, 0 from four times on
+  kMemory32,         // 1 for FP32 and TF32 from Ampere on
   kMemoryDepthwise,  // 1 for networks with depthwise convolutions
   kMemoryFused,      // as kFused
   kMemoryVolta,      // as kVolta
@@ -84,6 +84,10 @@ inline constexpr Choices<SoftwareFeature, 20> kSoftwareFeatures{{
 inline constexpr std::size_t kSoftwareFeatureCount = kSoftwareFeatures.size();
 
 [[nodiscard]] constexpr bool is_of_memory(SoftwareFeature feature) { return feature >= SoftwareFeature::kMemory32; }
+/// On kernels bound by arithmetic alone.
+[[nodiscard]] constexpr bool is_of_arithmetic(SoftwareFeature feature) {
+  return feature == SoftwareFeature::kWideConvolution;
+}
 
 /// How many times as long kernels take.
 struct SoftwareFactor {

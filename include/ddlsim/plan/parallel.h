@@ -169,8 +169,8 @@ struct Parallel {
 
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;  // full: of so many blocks one is computed again
-  /// per-op, full: up to the input of a block's last product, whose output no gradient needs (PyTorch's checkpoint since 2.1,
-  /// set_checkpoint_early_stop); else the whole block (Megatron-LM).
+  /// per-op, full: up to the input of a block's last product, whose output no gradient needs (PyTorch's checkpoint
+  /// since 2.1, set_checkpoint_early_stop); else the whole block (Megatron-LM).
   bool recompute_stops = false;
 
   bool offload_optimizer = false;    // states and update on the host; gradients and weights cross PCIe

@@ -4,9 +4,8 @@
 // They are 1 where nobody learnt one (`Job::software` null), where the step's kernels were measured as the
 // framework ran them (workload::MeasuredOn), and for models known by the features of a whole step.
 //   small-kernels  1, half of it where blocks of 16 bits are fused (hardware::small_kernels_time)
-//   memory-32-bits  log2(peak of TF32 / peak of FP32) within 0 and 1, in FP32 and TF32 alike: both move 4 bytes a
-//   number by
-//                  the same kernels. Learnt from TF32; of FP32 on such GPUs no row is published
+//   memory-32-bits  1 in FP32 and TF32 from Ampere on, whatever TF32's rate: both move 4 bytes a number by the same
+//                  kernels. Learnt from TF32; of FP32 on such GPUs no row is published
 //   shared         log2 of the GPUs per server
 //   fused, convolution  half of the effect where nobody says: what is planned may run either way
 //   wide-convolution  log2(peak of 16 bits / peak of FP32) - 3 within 0 and 1, of convolutional networks in 16 bits

@@ -205,13 +205,18 @@ void Explainer::software() {
       std::string name(name_of(hardware::kSoftwareFeatures, one.feature));
       std::replace(name.begin(), name.end(), '-', '_');
       const bool memory_alone = is_of_memory(one.feature);
-      (memory_alone ? memory : part)
-          .with("e_" + name, fmt::format("effect, 90 %: {} to {}", one.low, one.high), one.effect, "interpolated",
+      const bool arithmetic_alone = is_of_arithmetic(one.feature);
+      const auto add_to = [&](PartBuilder& to) {
+        to.with("e_" + name, fmt::format("effect, 90 %: {} to {}", one.low, one.high), one.effect, "interpolated",
                 "hardware/software/steps.yaml")
-          .with("x_" + name, "how much of it the job has", value, "analytic", "plan/software.h");
-      if (memory_alone) {
-        of_memory += fmt::format(" * exp(e_{0} * x_{0})", name);
-      } else {
+            .with("x_" + name, "how much of it the job has", value, "analytic", "plan/software.h");
+      };
+      if (!memory_alone) add_to(part);
+      if (memory_alone || arithmetic_alone) {
+        add_to(memory);
+        of_memory += fmt::format(" * exp({1}e_{0} * x_{0})", name, arithmetic_alone ? "-" : "");
+      }
+      if (!memory_alone) {
         sum += fmt::format("{0}e_{1} * x_{1}", sum.empty() ? "" : " + ", name);
       }
     }

@@ -124,33 +124,25 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   job.cluster.gpus_per_node = 8;
   CHECK(feature(job, SoftwareFeature::kShared) == Approx(3));
   CHECK(feature(job, SoftwareFeature::kSmallKernels) == 1);
-  job.precision = Precision::kTf32;
-  job.cluster.node.gpu.peak.fp32 = teraflops_per_second(10);
-  // TF32 counts from FP32's rate to twice that: no cliff.
-  for (const auto& [times, value] : {std::pair(0.5, 0.0), {1.0, 0.0}, {1.4142136, 0.5}, {2.0, 1.0}, {8.0, 1.0}}) {
-    job.cluster.node.gpu.peak.tf32 = job.cluster.node.gpu.peak.fp32 * times;
-    CHECK(feature(job, SoftwareFeature::kMemory32) == Approx(value).margin(1e-6));
+  // From Ampere on, in TF32 and FP32, whatever the rates are.
+  hardware::Gpu& gpu = job.cluster.node.gpu;
+  for (const auto& [now, value] : {std::pair(GpuGeneration::kVolta, 0), {GpuGeneration::kAmpere, 1}}) {
+    gpu.nccl_tuning = now;
+    for (const Precision precision : {Precision::kTf32, Precision::kFp32}) {
+      job.precision = precision;
+      for (const double times : {1.0, 2.0, 8.0}) {
+        gpu.peak.tf32 = gpu.peak.fp32 * times;
+        CHECK(feature(job, SoftwareFeature::kMemory32) == value);
+      }
+    }
+    job.precision = Precision::kBf16;
+    CHECK(feature(job, SoftwareFeature::kMemory32) == 0);
   }
   Job narrow = job;
   narrow.precision = Precision::kFp8;
   CHECK(feature(narrow, SoftwareFeature::kEightBits) == 1);
   narrow.precision = Precision::kBf16;
   CHECK(feature(narrow, SoftwareFeature::kEightBits) == 0);
-  // TF32 counts where it is several times FP32's rate, as on data centres' GPUs.
-  hardware::PeakRates& peak = job.cluster.node.gpu.peak;
-  peak.fp32 = teraflops_per_second(10);
-  peak.tf32.reset();
-  CHECK(feature(job, SoftwareFeature::kMemory32) == 0);
-  peak.tf32 = peak.fp32;
-  CHECK(feature(job, SoftwareFeature::kMemory32) == 0);
-  peak.tf32 = peak.fp32 * 8;
-  CHECK(feature(job, SoftwareFeature::kMemory32) == 1);
-  // FP32 is no faster than TF32; from four times on its own arithmetic sees to that.
-  job.precision = Precision::kFp32;
-  for (const auto& [times, value] : {std::pair(1.0, 0.0), {2.0, 1.0}, {2.8284271, 0.5}, {4.0, 0.0}, {8.0, 0.0}}) {
-    peak.tf32 = peak.fp32 * times;
-    CHECK(feature(job, SoftwareFeature::kMemory32) == Approx(value).margin(1e-6));
-  }
 }
 
 TEST_CASE("software: years count from the newest that was learnt from, and never backwards", "[unit][plan]") {
