@@ -119,6 +119,7 @@ class Pricing {
 
   [[nodiscard]] LayerTime time_of(const workload::Layer& layer, const LayerTimes& known, Pass pass,
                                   const ReachedRates& rates) const {
+    time.host = nominal.host;  // no rate of the GPU's
     const LayerTime& nominal = pass == Pass::kForward ? known.forward : known.backward;
     if (same_rates_) return nominal;
     if (layers_.calibrated) return varied(nominal, variation_);
