@@ -7,9 +7,9 @@
 //        Simple rings between nodes take 1.4 (Ampere on) or 1.9 times that latency.
 // Tree:  all_reduce only. A chain inside the node, two trees between: 2 ((n/N - 1) intra + floor(log2 N) inter) of
 //        latency; every GPU sends the size twice, every node of more than two too. Corrected by NCCL's table of size.
-//        Before Ampere two nodes take rings: NCCL's caps on a tree's channels leave it less (DGX-1 pairs over EDR
-//        measure a ring's bandwidth, bench/accuracy nccl27). One tree alone (forced; NCCL has none) makes its inner
-//        GPUs send three times the size: 2/3 of the bandwidth.
+//        Before Ampere a tree between two nodes has half its network: NCCL's caps on a tree's channels leave it no more
+//        than a ring's (DGX-1 pairs over EDR measure that, bench/accuracy nccl27), so small messages alone take it. One
+//        tree alone (forced; NCCL has none) makes its inner GPUs send three times the size: 2/3 of the bandwidth.
 // NVLS:  the switch reduces: a GPU sends and receives (1 + 1/n) size at 85 % (Hopper), 74 % (Blackwell) of its rate.
 // NVLS tree: that inside, a double tree between nodes.
 // All-to-all and send/recv go point to point, eight peers at a time.
