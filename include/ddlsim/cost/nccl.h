@@ -58,6 +58,14 @@
 //   GB/s of bus bandwidth at 512 MiB, a ring's, and the two together take 1.18 (32 MiB) to 1.33 times (128 MiB on) an
 //   NVLS all_reduce. Tensor ranks that cut sequences pay that on H100, and save their norms' share and memory. Here the
 //   two take 1.4 times from 128 MiB on, and 1.6 times at 32 MiB: gathers 15 to 24 % too long, sums 12 % too short.
+// - Channels, of each of which a running collective holds a thread block: two for every ring that NCCL's search finds
+//   (src/graph/connect.cc). A server's GPUs have a ring per NVLink: 8 channels on Pascal, 12 on Volta (the search finds
+//   6 rings on four V100, NVIDIA/nccl issue 713), 24 on Ampere (twelve links; issue 1235 logs 24 with four GPUs) and
+//   later (24 blocks of an H100's all-gather, NVIDIA developer forum 337991); cards with bridges 12 (assumed), without
+//   NVLink 4. Rings between servers are one per network card that their GPUs use, whatever joins the GPUs: two channels
+//   of eight GPUs with one card (NVIDIA/nccl-tests issue 133), 16 with eight (deepseek-ai/DeepEP issue 106); taken as 4
+//   at least, as Hopper has with one. Limits: Hopper's 8 to 16 with two to four cards are taken as 4 to 8;
+//   NCCL_MIN_NCHANNELS is not known.
 // Limits: no SHARP in network switches, no user buffer registration, no PAT. Latency settings of a scenario shift every
 // protocol's hop by the same amount. Worked example: cost/collective.h.
 #pragma once
@@ -84,6 +92,9 @@ struct EffectiveRates {
 /// NCCL's candidates; requires at least two GPUs.
 [[nodiscard]] std::vector<CollectiveLine> nccl_lines(const Communicator& communicator, const CollectiveLibrary& library,
                                                      primitives::CollectiveOp op);
+
+/// Thread blocks that a running collective holds on each GPU.
+[[nodiscard]] double nccl_channels(const Communicator& communicator);
 
 /// What every rank of a ring of n sends of each byte: 2(n-1)/n for all_reduce, 1 for broadcast, reduce and sendrecv,
 /// (n-1)/n for the others.

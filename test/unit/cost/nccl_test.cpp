@@ -393,6 +393,31 @@ TEST_CASE("nccl: two servers sum small messages no slower than three", "[unit][c
   }
 }
 
+TEST_CASE("nccl: channels by what joins GPUs, and by a server's cards between servers", "[unit][cost]") {
+  const auto channels = [](GpuGeneration generation, GpuFabric fabric, std::int64_t nodes, std::int64_t per_node,
+                           std::int64_t ports) {
+    Communicator c = ampere(nodes);
+    c.gpus = nodes * per_node;
+    c.generation = generation;
+    c.fabric = fabric;
+    c.network_ports = ports;
+    return nccl_channels(c);
+  };
+  using Gpu = GpuGeneration;
+  CHECK(channels(Gpu::kVolta, GpuFabric::kNvlinkMesh, 1, 8, 1) == 12);
+  CHECK(channels(Gpu::kVolta, GpuFabric::kNvswitch, 1, 16, 8) == 12);
+  CHECK(channels(Gpu::kAmpere, GpuFabric::kNvswitch, 1, 8, 8) == 24);
+  CHECK(channels(Gpu::kAmpere, GpuFabric::kPcie, 1, 8, 8) == 4);
+  CHECK(channels(Gpu::kHopper, GpuFabric::kNvswitch, 4, 8, 8) == 16);
+  CHECK(channels(Gpu::kVolta, GpuFabric::kNvlinkMesh, 4, 8, 8) == 12);
+  // One card: whatever joins the GPUs. One GPU: it has one card.
+  for (const GpuFabric fabric : {GpuFabric::kNvswitch, GpuFabric::kNvlinkMesh, GpuFabric::kNvlinkBridge,
+                                 GpuFabric::kPcie, GpuFabric::kHostMemory}) {
+    CHECK(channels(Gpu::kAmpere, fabric, 4, 8, 1) == 4);
+    CHECK(channels(Gpu::kAmpere, fabric, 4, 1, 8) == 4);
+  }
+}
+
 TEST_CASE("nccl: large messages between nodes take more by EFA, and by RDMA from Hopper on", "[unit][cost]") {
   const auto ring = forced(CollectiveAlgorithm::kRing, CollectiveProtocol::kSimple);
   const auto time = [&](GpuGeneration generation, NetworkTransport transport) {

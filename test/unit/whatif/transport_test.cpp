@@ -229,3 +229,21 @@ TEST_CASE("tuning: where a file does not say, the answer is assumed", "[unit][wh
                     [](const std::string& note) { return note.find("has no nccl_tuning") != std::string::npos; }));
   CHECK(on("h100-sxm5-80gb").provenance == Provenance::kAnalytic);
 }
+
+TEST_CASE("network: what joins a server's GPUs is no matter of one GPU, nor of eight behind a slow card",
+          "[unit][whatif]") {
+  const auto step = [](const char* node, const char* gpus, const char* inside) {
+    const std::vector<Override> settings{{"model", "resnet50", {}},  {"node", node, {}},
+                                         {"nodes", "4", {}},         {"gpus_per_node", gpus, {}},
+                                         {"network", "25 Gb/s", {}}, {"gpu_interconnect", inside, {}}};
+    return predict(resolve(catalog(), settings).value())->step_time.in(milliseconds);
+  };
+  for (const char* node : {"dgx-a100", "dgx1-v100", "dgx-h100"}) {
+    CAPTURE(node);
+    CHECK(step(node, "1", "nvlink") == Approx(step(node, "1", "pcie")).epsilon(2e-3));
+  }
+  // All eight of a DGX-1: NVLink was held for as long as the network took.
+  const double pcie = step("dgx1-v100", "8", "pcie");
+  CHECK(step("dgx1-v100", "8", "nvlink-mesh") < pcie * 1.002);
+  CHECK(step("dgx1-v100", "8", "nvlink") < pcie * 1.002);
+}
