@@ -65,7 +65,7 @@
 //   NVLink 4. Rings between servers are one per network card that their GPUs use, whatever joins the GPUs: two channels
 //   of eight GPUs with one card (NVIDIA/nccl-tests issue 133), 16 with eight (deepseek-ai/DeepEP issue 106); taken as 4
 //   at least, as Hopper has with one. Limits: Hopper's 8 to 16 with two to four cards are taken as 4 to 8;
-//   NCCL_MIN_NCHANNELS is not known.
+//   NCCL_MIN_NCHANNELS is not known; a step that hides its messages may take 0.1 % longer over more cards.
 // Limits: no SHARP in network switches, no user buffer registration, no PAT. Latency settings of a scenario shift every
 // protocol's hop by the same amount. Worked example: cost/collective.h.
 #pragma once
