@@ -8,8 +8,10 @@ namespace ddlsim::cost {
 
 inline constexpr Bandwidth kCpuSum = gigabytes_per_second(5);  // of one rank; assumed
 
-/// A copy between the GPU and the host, per byte.
-[[nodiscard]] inline Time host_copy(const Communicator& c) { return bytes(1) / (c.pcie * kPcieShare); }
+/// A copy between the GPU and the host, per byte: all GPUs of a server copy at once, over the host links they share.
+[[nodiscard]] inline Time host_copy(const Communicator& c) {
+  return bytes(1) / (min(c.pcie, c.host_share) * kPcieShare);
+}
 
 /// What a scenario adds to the usual 14 us of a network's file, and its transport.
 [[nodiscard]] inline Time added_latency(const Communicator& c) {

@@ -26,6 +26,17 @@ Time recurrent_chain_of(const plan::Job& job) {
   return plan::has_old_recurrences(job) ? kRecurrentChain : kRecurrentChainSince2019;
 }
 
+/// Kernels that wait for the one before: a recurrent layer's steps.
+double recurrent_steps(const std::vector<primitives::Kernel>& kernels) {
+  double steps = 0;
+  for (const primitives::Kernel& kernel : kernels) {
+    const auto* one = std::get_if<primitives::MemoryBoundKernel>(&kernel.shape);
+    if (one == nullptr || one->kind != primitives::MemoryBoundKind::kRecurrent) continue;
+    steps += static_cast<double>(kernel.times);
+  }
+  return steps;
+}
+
 /// What kernels' times read of a GPU.
 bool same_rates(const hardware::Gpu& a, const hardware::Gpu& b) {
   return a.id == b.id && a.peak == b.peak && a.memory_bandwidth == b.memory_bandwidth && a.sm_count == b.sm_count &&
@@ -96,6 +107,8 @@ CalibratedTimes LayerPricing::times(std::span<const workload::Layer> layers, Dat
   for (const workload::Layer& layer : layers) {
     times.layers.push_back({layer_time(layer, Pass::kForward, batch, activation, device),
                             layer_time(layer, Pass::kBackward, batch, activation, device)});
+    times.layers.back().forward.host += inputs_.recurrent_chain * recurrent_steps(layer.forward);
+    times.layers.back().backward.host += inputs_.recurrent_chain * recurrent_steps(layer.backward);
     times.layers.back().backward.memory += accumulated_by(layer, inputs_.accumulated) / device.memory;
   }
   times.update = updated / device.memory;

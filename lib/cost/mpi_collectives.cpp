@@ -148,7 +148,7 @@ Costs window_costs(const Communicator& c, const CollectiveLibrary& library) {
   Costs costs = device_costs(c, library);
   costs.per_sum = Time::zero();
   costs.sum = byte_time(kCpuSum);
-  costs.staging = byte_time(kMappedWindow);
+  costs.staging = max(byte_time(kMappedWindow), host_copy(c));
   return costs;
 }
 

@@ -104,6 +104,11 @@ CollectiveLine ring(const Context& x, primitives::CollectiveOp op, std::size_t p
   return line(x, Algorithm::kRing, protocol, ring_hops(x, op, p).latency(), wires, sent);
 }
 
+/// Of the network, what trees have: between two nodes before Ampere half (cost/nccl.h).
+double tree_network_share(const Context& x) {
+  return x.c.nodes == 2 && x.c.generation < GpuGeneration::kAmpere ? 0.5 : 1.0;
+}
+
 /// Of a tree's wire: NCCL counts rates at two bytes sent for one of size.
 Bandwidth tree_rate(const Context& x, Protocol protocol, Bandwidth rate, double wire) {
   if (protocol == Protocol::kLl) return min(rate * (1.0 / kTreeLlDivisor), x.ll_limit() * (wire / 2.0));
@@ -127,7 +132,7 @@ CollectiveLine double_tree(const Context& x, std::size_t p) {
   const Protocol protocol = kProtocols[p];
   const Wires wires = on(x, {2.0, x.c.nodes == 2 ? 1.0 : 2.0});
   const Time sent = together(wires, tree_rate(x, protocol, x.rates.intra * kTreeShare, wires.intra),
-                             tree_rate(x, protocol, x.rates.inter, wires.inter));
+                             tree_rate(x, protocol, x.rates.inter * tree_network_share(x), wires.inter));
   CollectiveLine l = line(x, Algorithm::kDoubleTree, protocol, tree_hops(x, p).latency(), wires, sent);
   l.tree_corrected = true;
   return l;
@@ -143,9 +148,6 @@ CollectiveLine single_tree(const Context& x, std::size_t p) {
   l.wire_inter *= kMore;
   return l;
 }
-
-/// Trees between two nodes send each byte once; before Ampere NCCL's caps on a tree's channels leave it the ring.
-bool has_trees(const Context& x) { return x.c.nodes != 2 || x.c.generation >= GpuGeneration::kAmpere; }
 
 bool has_nvls(const Context& x) {
   return x.library.nvls && x.c.fabric == GpuFabric::kNvswitch && nvls_share(x.c.generation) > 0 && x.per_node > 2.0;
@@ -294,6 +296,7 @@ void add_rates(const Context& x, const CollectiveLine& line, NcclTerms& terms) {
   terms.across = wire_across(x);
   const bool tree = line.algorithm == Algorithm::kDoubleTree;
   if (tree) terms.inside = by_protocol(terms.inside, kTreeShare, Bandwidth::infinity());
+  if (tree) terms.across = by_protocol(terms.across, tree_network_share(x), Bandwidth::infinity());
   for (auto [wire, bytes_on] : {std::pair{&terms.inside, line.wire_intra}, {&terms.across, line.wire_inter}}) {
     double share = 1;
     Bandwidth limit = Bandwidth::infinity();
@@ -349,7 +352,7 @@ std::vector<CollectiveLine> nccl_lines(const Communicator& c, const CollectiveLi
     switch (op) {
       case primitives::CollectiveOp::kAllReduce:
         add(lines, library, ring(x, op, p));
-        if (has_trees(x) || library.algorithm == Algorithm::kDoubleTree) add(lines, library, double_tree(x, p));
+        add(lines, library, double_tree(x, p));
         if (library.algorithm == Algorithm::kTree) add(lines, library, single_tree(x, p));
         break;
       case primitives::CollectiveOp::kAllGather:

@@ -1,5 +1,6 @@
 #include "nccl_tuning.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace ddlsim::cost {
@@ -27,6 +28,9 @@ struct WallClock {
   double hop = 0;
 };
 constexpr std::array<WallClock, 5> kWallClock{{{}, {}, {1.1, 1.34, 0.44}, {-1.8, 0.19, 0.19}, {1.1, 0.63, 0.63}}};
+constexpr double kFewestChannels = 4;
+constexpr double kBridgedChannels = 12;
+constexpr std::array<double, 5> kChannelsInside{8, 12, 24, 24, 24};
 /// Microseconds per doubling, that large messages take besides between nodes: by EFA; by RDMA from Hopper on.
 constexpr double kEfaGrowth = 45.0;
 constexpr double kRdmaGrowth = 12.0;
@@ -122,6 +126,17 @@ Time growth_of(const Communicator& c) {
   const bool rdma = c.transport == NetworkTransport::kInfiniband || c.transport == NetworkTransport::kRoce;
   if (c.nodes > 1 && rdma && c.generation >= GpuGeneration::kHopper) growth += kRdmaGrowth;
   return microseconds(growth);
+}
+
+double nccl_channels(const Communicator& c) {
+  double inside = kFewestChannels;
+  if (c.gpus_per_node() > 1 && by_nvlink(c.fabric)) {
+    inside = c.fabric == GpuFabric::kNvlinkBridge ? kBridgedChannels
+                                                  : kChannelsInside[static_cast<std::size_t>(c.generation)];
+  }
+  if (c.nodes == 1) return inside;
+  const auto cards = static_cast<double>(std::min(c.network_ports, c.gpus_per_node()));
+  return std::min(inside, std::max(2 * cards, kFewestChannels));
 }
 
 Time transport_latency(const Communicator& c) {

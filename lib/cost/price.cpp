@@ -37,15 +37,10 @@ constexpr Time kOrthogonalized = microseconds(113);
 constexpr double kProductsOfMatrix = 3;
 
 /// Share of a GPU's multiprocessors that a running collective holds: one thread block per channel of NCCL.
-double sm_share_of(const plan::Job& job) {
-  const hardware::Node& node = job.cluster.node;
-  if (job.collective.kind != CollectiveLibraryKind::kNccl || node.gpu.sm_count <= 0) return 0;
-  // 24 blocks of an all-gather on an H100 (NVIDIA developer forum 337991); a mesh of six NVLinks has 12 channels;
-  // without NVLink NCCL makes two, doubled.
-  double blocks = 4;
-  const hardware::PeerPath peers = node.peers(job.cluster.gpus_per_node);
-  if (peers.by_nvlink()) blocks = peers.by == hardware::Interconnect::kNvlink ? 24 : 12;
-  return blocks / static_cast<double>(node.gpu.sm_count);
+double sm_share_of(const plan::Job& job, const Communicator& group) {
+  const std::int64_t all = job.cluster.node.gpu.sm_count;
+  if (job.collective.kind != CollectiveLibraryKind::kNccl || all <= 0) return 0;
+  return nccl_channels(group) / static_cast<double>(all);
 }
 
 /// Of what one GPU's worker sends, the part that crosses its own link to the host.
@@ -124,6 +119,7 @@ class Pricing {
     if (layers_.calibrated) return varied(nominal, variation_);
     LayerTime time =
         layer_time(layer, pass, static_cast<double>(job_.batch), activation_size(job_.precision), rates.device);
+    time.host = nominal.host;  // no rate of the GPU's
     if (pass == Pass::kBackward) {
       time.memory += accumulated_by(layer, plan::accumulated_per_parameter(job_)) / rates.device.memory;
     }
@@ -230,7 +226,7 @@ class Pricing {
       step.groups[g] = std::move(*model);
     }
     if (step.groups.front()) {
-      step.sm_share = sm_share_of(job_);
+      step.sm_share = sm_share_of(job_, step.groups.front()->communicator());
       step.memory_per_wire_byte = bytes(kAccessesPerByte) / job_.cluster.node.gpu.memory_bandwidth;
     }
     return {};

@@ -11,7 +11,7 @@ namespace ddlsim::events {
 namespace {
 
 constexpr double kLn2 = 0.6931471805599453;
-constexpr double kWarmRepairs = 5;  // of the pool, before a run is timed
+constexpr double kWarmRepairs = 5;  // so long it works before it is timed: the pool is in balance
 constexpr double kNormal95 = 1.959964;
 
 /// splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
@@ -50,10 +50,9 @@ class FailingJob {
     in_memory_ = 0;
     if (o_.run.mode != cost::CheckpointMode::kAsync) saved_ = 0;
     written_ = now_ + o_.run.write.in(seconds);
-    while (done_ < intervals) step();
+    while (done_ < intervals) step(intervals - done_);
     return now_ - start;
   }
-  [[nodiscard]] double now() const { return now_; }
   [[nodiscard]] std::int64_t failures() const { return failures_; }
 
  private:
@@ -70,9 +69,26 @@ class FailingJob {
     return false;
   }
 
-  /// An interval and its checkpoint.
-  void step() {
+  /// Intervals and their checkpoints until something fails, at most so many.
+  void step(std::int64_t most) {
     const double period = (o_.interval + o_.run.blocked).in(seconds);
+    const double until_failure = next_ / period;
+    if (until_failure < 1 || most == 1) return one_interval(period);
+    const std::int64_t whole =
+        until_failure < static_cast<double>(most) ? static_cast<std::int64_t>(until_failure) : most;
+    const double time = period * static_cast<double>(whole);
+    next_ = std::max(next_ - time, 0.0);
+    now_ += time;
+    done_ += whole;
+    in_memory_ = done_;
+    if (o_.run.mode == cost::CheckpointMode::kBlocking) saved_ = done_;
+    if (o_.run.mode == cost::CheckpointMode::kMemory) saved_ = done_ / o_.run.remote_every * o_.run.remote_every;
+    if (o_.run.mode != cost::CheckpointMode::kAsync) return;
+    saved_ = done_ - 1;
+    written_ = now_ + o_.run.write.in(seconds);
+  }
+
+  void one_interval(double period) {
     if (!runs_for(period)) return recover();
     const bool pending = o_.run.mode == cost::CheckpointMode::kAsync;
     if (pending) saved_ = done_;  // one write at a time: that of the interval's start is through
@@ -133,18 +149,27 @@ class FailingJob {
   std::priority_queue<double, std::vector<double>, std::greater<>> away_;
 };
 
+std::int64_t in_rounds(std::int64_t intervals, std::int64_t round) { return (intervals + round - 1) / round * round; }
+
+/// Counted by work: who ended by the clock would most likely do so within a long wait for a spare, and start after it.
+std::int64_t warming_intervals(const FailureOptions& o, std::int64_t round) {
+  return in_rounds(static_cast<std::int64_t>(std::ceil(o.pool.repair * kWarmRepairs / (o.interval + o.run.blocked))),
+                   round);
+}
+
 }  // namespace
 
 answer::SimulatedGoodput simulate_failures(const FailureOptions& o) {
   const std::int64_t round = o.run.mode == cost::CheckpointMode::kMemory ? o.run.remote_every : 1;
-  const std::int64_t intervals = (std::max<std::int64_t>(o.intervals, 1) + round - 1) / round * round;
+  const std::int64_t intervals = in_rounds(std::max<std::int64_t>(o.intervals, 1), round);
+  const std::int64_t warm = warming_intervals(o, round);
   answer::SimulatedGoodput result;
   result.runs = std::max<std::int64_t>(o.runs, 2);
   double sum = 0;
   double squares = 0;
   for (std::int64_t i = 0; i < result.runs; ++i) {
     FailingJob job(o, o.seed + static_cast<std::uint64_t>(i) * 0xd1342543de82ef95ULL);
-    while (job.now() < kWarmRepairs * o.pool.repair.in(seconds)) job.work(round);
+    if (warm > 0) job.work(warm);
     const std::int64_t before = job.failures();
     const double wall = job.work(intervals);
     result.failures += static_cast<double>(job.failures() - before);

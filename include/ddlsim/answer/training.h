@@ -16,7 +16,7 @@ struct Training {
   Time evaluation{};
   Time checkpoints{};
   Time failures{};         // stood, recovered and worked again, where somebody says how often something fails
-  double utilisation = 0;  // share of all steps in which kernels run
+  double utilisation = 0;  // share of the run's time in which GPUs work
   Energy energy{};         // of the GPUs
   std::optional<Mass> carbon;
   std::optional<Money> cost;  // nothing: nobody says what a server costs

@@ -72,8 +72,8 @@ struct Communicator {
   Bandwidth intra{};               // one GPU to the others of its node: all its links, or its PCIe link
   Bandwidth inter{};               // one node to the others, all ports together
   std::int64_t network_ports = 1;  // of a node
-  Bandwidth pcie{};                // one GPU to the host: what host staging moves over, and network cards hang on
-  /// Of one GPU's part of a host link, all GPUs of the node moving at once.
+  Bandwidth pcie{};                // one GPU to the host, which network cards hang on too
+  /// Of one GPU's part of a host link, all GPUs of the node moving at once: host staging has no more.
   Bandwidth host_share = Bandwidth::infinity();
   Bandwidth memory{};                            // of one GPU
   bool crosses_sockets = false;                  // the GPUs of a node hang on several host links

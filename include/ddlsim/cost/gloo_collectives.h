@@ -15,7 +15,8 @@
 //   reduce          half an all_reduce, and (n-1)/n S / R into the root
 //   all_to_all      2 d + (n-1)/n S max(g / R, 1 / f)                         all at once
 // ```
-// plus S over the GPU's PCIe link to the host and S back. Sums hide behind the other segment: at least S / CPU's rate.
+// plus S over the GPU's PCIe link to the host (or its part of a host link that GPUs share) and S back. Sums hide behind
+// the other segment: at least S / CPU's rate.
 //
 // Constants: a window of 3 MiB, half of what Linux lets a receiver's buffer grow to (net.ipv4.tcp_rmem, 6 MiB); 5 Gb/s
 // for one connection between EC2 instances outside of a placement group (Amazon EC2 User Guide, instance network

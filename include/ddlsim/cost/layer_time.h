@@ -5,6 +5,8 @@
 // Weights that a kernel of its own rewrites before their use (QLoRA's dequantisation) take their memory time on top.
 //
 // A measured layer takes its measured time (cost/wave_scaling.h), the CPU's work on samples its time for each of them.
+// Between the kernels of a recurrent layer's steps go by what cost/kernel_time.h says (LayerPrices; assumed to hold for
+// GPUs that nobody measured, AMD's among them: the kernels wait for each other there too).
 // An operator without FLOPs takes its memory time. The part that is larger says what the layer is bound by.
 // Source: Williams et al., "Roofline", CACM 2009. Limits: no tile or wave quantisation, no cache, no fusion, one
 // efficiency for every operator. A GPU that somebody measured has cost/kernel_time.h.

@@ -25,7 +25,8 @@
 // each way.
 // Sources: Thakur, Rabenseifner, Gropp, IJHPCA 2005; MPICH src/mpi/coll (thresholds).
 //
-// mpi: copies to the host and back (S / PCIe each way), reduces on the CPU, asks the driver what each pointer is.
+// mpi: copies to the host and back (S / PCIe each way, or where that is less its part of the host link that a
+//   server's GPUs share, all of which copy at once), reduces on the CPU, asks the driver what each pointer is.
 // mpi-opt (Awan et al., CCGRID 2019): large messages from GPU memory, reduced by a kernel per step; small ones through
 //   the mapped window, reduced on the CPU, so no kernel; a cache answers for the driver. It takes the cheapest. Told to
 //   sum on the CPU (collective.sums_on), large messages go through the host as mpi's do; on the GPU, all by kernels.

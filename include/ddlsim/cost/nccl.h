@@ -7,9 +7,9 @@
 //        Simple rings between nodes take 1.4 (Ampere on) or 1.9 times that latency.
 // Tree:  all_reduce only. A chain inside the node, two trees between: 2 ((n/N - 1) intra + floor(log2 N) inter) of
 //        latency; every GPU sends the size twice, every node of more than two too. Corrected by NCCL's table of size.
-//        Before Ampere two nodes take rings: NCCL's caps on a tree's channels leave it less (DGX-1 pairs over EDR
-//        measure a ring's bandwidth, bench/accuracy nccl27). One tree alone (forced; NCCL has none) makes its inner
-//        GPUs send three times the size: 2/3 of the bandwidth.
+//        Before Ampere a tree between two nodes has half its network: NCCL's caps on a tree's channels leave it no more
+//        than a ring's (DGX-1 pairs over EDR measure that, bench/accuracy nccl27), so small messages alone take it. One
+//        tree alone (forced; NCCL has none) makes its inner GPUs send three times the size: 2/3 of the bandwidth.
 // NVLS:  the switch reduces: a GPU sends and receives (1 + 1/n) size at 85 % (Hopper), 74 % (Blackwell) of its rate.
 // NVLS tree: that inside, a double tree between nodes.
 // All-to-all and send/recv go point to point, eight peers at a time.
@@ -58,6 +58,14 @@
 //   GB/s of bus bandwidth at 512 MiB, a ring's, and the two together take 1.18 (32 MiB) to 1.33 times (128 MiB on) an
 //   NVLS all_reduce. Tensor ranks that cut sequences pay that on H100, and save their norms' share and memory. Here the
 //   two take 1.4 times from 128 MiB on, and 1.6 times at 32 MiB: gathers 15 to 24 % too long, sums 12 % too short.
+// - Channels, of each of which a running collective holds a thread block: two for every ring that NCCL's search finds
+//   (src/graph/connect.cc). A server's GPUs have a ring per NVLink: 8 channels on Pascal, 12 on Volta (the search finds
+//   6 rings on four V100, NVIDIA/nccl issue 713), 24 on Ampere (twelve links; issue 1235 logs 24 with four GPUs) and
+//   later (24 blocks of an H100's all-gather, NVIDIA developer forum 337991); cards with bridges 12 (assumed), without
+//   NVLink 4. Rings between servers are one per network card that their GPUs use, whatever joins the GPUs: two channels
+//   of eight GPUs with one card (NVIDIA/nccl-tests issue 133), 16 with eight (deepseek-ai/DeepEP issue 106); taken as 4
+//   at least, as Hopper has with one. Limits: Hopper's 8 to 16 with two to four cards are taken as 4 to 8;
+//   NCCL_MIN_NCHANNELS is not known; a step that hides its messages may take 0.1 % longer over more cards.
 // Limits: no SHARP in network switches, no user buffer registration, no PAT. Latency settings of a scenario shift every
 // protocol's hop by the same amount. Worked example: cost/collective.h.
 #pragma once
@@ -84,6 +92,9 @@ struct EffectiveRates {
 /// NCCL's candidates; requires at least two GPUs.
 [[nodiscard]] std::vector<CollectiveLine> nccl_lines(const Communicator& communicator, const CollectiveLibrary& library,
                                                      primitives::CollectiveOp op);
+
+/// Thread blocks that a running collective holds on each GPU.
+[[nodiscard]] double nccl_channels(const Communicator& communicator);
 
 /// What every rank of a ring of n sends of each byte: 2(n-1)/n for all_reduce, 1 for broadcast, reduce and sendrecv,
 /// (n-1)/n for the others.

@@ -8,7 +8,10 @@
 //
 //   goodput = worked / mean wall time of a run; 95 % interval: mean +- 1.96 s / sqrt(runs)
 //
-// The pool of spares gets into balance before a run is timed: for five repairs, at least.
+// The pool of spares gets into balance before a run is timed: for five repairs' worth of work (by the clock, a run
+// would mostly begin where a long wait for a spare has just ended, with all spares away). Limits: the interval is the
+// normal law's; where few of the failures seen wait for a spare, and those waits are most of what is lost, it says
+// little (whatif/goodput.h has the note).
 //
 // Worked example: no failures. 10 intervals of 50 s with checkpoints that block 10 s take 600 s: goodput 83.3 %.
 #pragma once

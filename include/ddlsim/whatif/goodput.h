@@ -44,11 +44,13 @@ struct Failures {
   std::optional<Time> node;
   std::optional<Time> network;
   std::optional<std::int64_t> nodes_per_switch;
-  Time restart{};                   // from a failure until reading begins
-  Time warmup{};                    // after reading, until steps are as long as ever
-  std::int64_t spares = 0;          // servers that stand by
-  std::optional<Time> repair;       // until a failed server is back; nothing: at once
-  std::int64_t simulated_runs = 0;  // beside the formula
+  Time restart{};              // from a failure until reading begins
+  Time warmup{};               // after reading, until steps are as long as ever
+  std::int64_t spares = 0;     // servers that stand by
+  std::optional<Time> repair;  // until a failed server is back; nothing: at once
+  /// Beside the formula: of 1,000 intervals each, or ten failures. A note where fewer than 30 failures are seen in all,
+  /// or wait for a spare though that is what is lost.
+  std::int64_t simulated_runs = 0;
   std::uint64_t seed = 1;
 
   /// Whether anybody says how often something fails.

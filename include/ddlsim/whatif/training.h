@@ -7,6 +7,8 @@
 //            + floor(steps x step time / checkpoint_every) x checkpoint
 //   cost   = (servers + spares) x price of a server x time      by the second; start-up is paid like the rest
 //   energy = GPUs x TDP x (steps x (compute + memory) + evaluations)     none while waiting, in the first epoch too
+//            x (1 + worked again / counted), where something fails
+//   utilisation = energy / (GPUs x TDP x time)
 //   CO2    = energy x carbon intensity
 //
 // Servers whose network reaches its rate for minutes alone give a run what they sustain (hardware::Node).

@@ -19,8 +19,10 @@ namespace {
 
 using cost::CheckpointMode;
 
-constexpr std::int64_t kSimulatedIntervals = 1000;  // of one run
-constexpr std::int64_t kMostRounds = 1'000'000;     // copies in memory from one in storage to the next
+constexpr double kSimulatedIntervals = 1000;     // of one run, at least
+constexpr double kSimulatedFailures = 10;        // likewise, on average
+constexpr double kFewEvents = 30;                // below, a mean's normal interval says little (assumed)
+constexpr std::int64_t kMostRounds = 1'000'000;  // copies in memory from one in storage to the next
 
 tl::unexpected<Error> bad(std::string what, std::string note) {
   return fail(ErrorCode::kInvalidArgument, std::move(what), {}, {std::move(note)});
@@ -204,6 +206,28 @@ Expected<Rhythm> rhythm_of(const Checkpoints& said, const cost::FailingRun& run)
       {}, {"state a longer checkpoint.interval (or checkpoint.remote_every), or more checkpoint.bandwidth"});
 }
 
+/// So many that something fails in every run.
+std::int64_t simulated_intervals(const cost::FailingRun& run, Time interval) {
+  constexpr double kMost = 1e15;
+  const double mtbf = 1 / run.failures.in(per_second);
+  const double wanted = kSimulatedFailures * mtbf / (interval + run.blocked).in(seconds);
+  return static_cast<std::int64_t>(std::ceil(std::clamp(wanted, kSimulatedIntervals, kMost)));
+}
+
+/// Nothing where the simulation saw enough of what it is about.
+std::string few_events(const answer::Goodput& g) {
+  if (!g.simulated) return "";
+  const double waiting = g.simulated->failures * (g.by_gpus + g.by_nodes) * g.short_of;
+  const bool waits_matter = g.spare_wait > (g.restart + g.recovery_time) * 0.1;
+  if (g.simulated->failures >= kFewEvents && (!waits_matter || waiting >= kFewEvents)) return "";
+  const std::string waits =
+      waits_matter ? fmt::format(", of which about {} wait for a spare by the formula", significant(waiting, 2)) : "";
+  return fmt::format(
+      "simulated goodput: its runs saw {} failures{}: too few for its interval to say much "
+      "(failures.runs={} or more)",
+      significant(g.simulated->failures, 4), waits, to_text(g.simulated->runs * 10));
+}
+
 answer::Goodput answer_of(const Scenario& scenario, const Rates& rates, const Checkpoint& one,
                           const cost::FailingRun& run) {
   answer::Goodput g;
@@ -299,7 +323,7 @@ Expected<answer::Goodput> goodput(const Scenario& scenario) {
     g.simulated = events::simulate_failures({.run = without_wait,
                                              .pool = pool,
                                              .interval = g.interval,
-                                             .intervals = kSimulatedIntervals,
+                                             .intervals = simulated_intervals(run, g.interval),
                                              .runs = scenario.failures.simulated_runs,
                                              .seed = scenario.failures.seed});
   }
@@ -325,6 +349,7 @@ void add_goodput_notes(const Scenario& scenario, const answer::Prediction& predi
     notes.push_back(fmt::format("a checkpoint only every {}, but something fails every {}: most of the work is lost",
                                 to_text(g.interval), to_text(g.mtbf)));
   }
+  if (std::string few = few_events(g); !few.empty()) notes.push_back(std::move(few));
   std::string unsaid;
   const auto add = [&](bool missing, std::string_view path) {
     if (missing) unsaid += (unsaid.empty() ? "" : ", ") + std::string(path);

@@ -137,11 +137,12 @@ answer::Training train(const Scenario& scenario, const StepShape& shape) {
   }
   // A step that waits for storage runs no more kernels than one that does not.
   const Time kernels = min(shape.kernels, shape.step) * static_cast<double>(training.steps);
-  training.utilisation = kernels / training.stepping;
   // What is lost was worked as well.
   const double again = shape.goodput ? 1 + shape.goodput->recomputed / shape.goodput->share : 1;
   const Power all = cluster.node.gpu.tdp * static_cast<double>(cluster.gpus());
-  training.energy = all * (kernels + training.evaluation) * again;
+  const Time working = (kernels + training.evaluation) * again;
+  training.utilisation = working / training.time();
+  training.energy = all * working;
   if (run.carbon) training.carbon = *run.carbon * training.energy;
   if (const auto price = price_of_cluster(scenario, shape.goodput)) training.cost = *price * training.time();
   return training;

@@ -127,3 +127,22 @@ TEST_CASE("mpi: nodes of one GPU send nothing inside them", "[unit][cost]") {
   CHECK(cost.wire.intra == DataSize::zero());
   CHECK(cost.wire.inter.in(megabytes) == Approx(2));
 }
+
+// Four GPUs whose copies share one host link of 15.754 GB/s have 3 of its 12 GB/s each: 1/3 ns a byte each way, not
+// 1/12.
+TEST_CASE("mpi: what a server's GPUs copy to the host at once shares its link", "[unit][cost]") {
+  Communicator c = three_by_four();
+  CollectiveLibrary library;
+  library.kind = Kind::kMpi;
+  library.algorithm = Algorithm::kRabenseifner;
+  const auto slope = [&] {
+    const auto model = CollectiveModel::create(c, library).value();
+    const Time empty = model.cost(Op::kAllReduce, DataSize::zero()).time;
+    return (model.cost(Op::kAllReduce, gigabytes(1)).time - empty).in(seconds);
+  };
+  const double alone = slope();
+  c.host_share = c.pcie;
+  CHECK(slope() == Approx(alone));
+  c.host_share = c.pcie / 4.0;
+  CHECK(slope() == Approx(alone + 2.0 / 3 - 2.0 / 12));
+}

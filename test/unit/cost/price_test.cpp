@@ -95,3 +95,29 @@ TEST_CASE("price: groups side by side have ports of their own, or a part of one"
   CHECK(rates(8).inter.in(gigabytes_per_second) == Approx(2));
   CHECK(rates(8).port.in(gigabytes_per_second) == Approx(2));
 }
+
+TEST_CASE("price: recurrent layers' kernels wait for each other on GPUs without a profile too", "[unit][cost]") {
+  plan::Job job;
+  job.model = catalog().model("lstm_text_classification").value();
+  job.cluster.node = catalog().node("dgx-h100").value();
+  job.cluster.gpus_per_node = 1;
+  job.batch = 8;
+  const auto waits = [&](const cost::Variation& variation) {
+    const auto plan = std::make_shared<const plan::StepPlan>(plan::lower(job).value());
+    const cost::LayerPrices layers = cost::price_layers(job, *plan, {1, 1}).value();
+    const cost::PricedStep step = cost::price(job, plan, layers, variation).value();
+    Time sum;
+    for (const cost::PricedLayer& layer : step.classes.front().forward) sum += layer.host;
+    for (const cost::PricedLayer& layer : step.classes.front().backward) sum += layer.host;
+    return sum.in(microseconds);
+  };
+  const double measured = waits({});
+  CHECK(measured > 1000);
+  job.cluster.node.gpu.profiles.set({});
+  CHECK(waits({}) == Approx(measured));
+  cost::Variation fast;
+  fast.compute = fast.memory = 2;
+  CHECK(waits(fast) == Approx(measured));
+  job.cuda_graphs = true;
+  CHECK(waits({}) == 0);
+}

@@ -36,6 +36,12 @@ answer::Prediction predicted(const std::vector<Override>& settings) {
   return *prediction;
 }
 
+std::string notes(const std::vector<Override>& settings) {
+  std::string all;
+  for (const std::string& note : predicted(settings).notes) all += note + "\n";
+  return all;
+}
+
 answer::Goodput lasting(const std::vector<Override>& more) { return predicted(job(more)).goodput.value(); }
 
 std::string refused(const std::vector<Override>& settings) {
@@ -157,6 +163,14 @@ TEST_CASE("goodput: simulated beside the formula", "[unit][whatif]") {
   CHECK(g.simulated->low <= g.simulated->goodput);
 }
 
+TEST_CASE("goodput: a simulation that saw few waits for spares says so", "[unit][whatif]") {
+  const auto said = [](const std::string& runs) {
+    return notes(job({{"failures.repair", "48 h", {}}, {"failures.spares", "2", {}}, {"failures.runs", runs, {}}}));
+  };
+  CHECK_THAT(said("10"), Contains("simulated goodput: its runs saw"));
+  CHECK_THAT(said("10000"), !Contains("simulated goodput: its runs saw"));
+}
+
 TEST_CASE("goodput: the restart that a goodput allows", "[unit][whatif]") {
   const auto base = job({{"failures.mtbf_gpu", "1024 h", {}}});  // every 2 h
   const auto found = find(catalog(), base, "failures.restart", parse_condition("goodput >= 80 %").value());
@@ -188,11 +202,6 @@ TEST_CASE("goodput: what makes no sense is refused", "[unit][whatif]") {
 }
 
 TEST_CASE("goodput: what is assumed, and what had no effect, is said", "[unit][whatif]") {
-  const auto notes = [](const std::vector<Override>& settings) {
-    std::string all;
-    for (const std::string& note : predicted(settings).notes) all += note + "\n";
-    return all;
-  };
   CHECK_THAT(notes(job({})), Contains("nobody states failures.restart, failures.warmup, failures.repair"));
   CHECK_THAT(notes(job({{"checkpoint.interval", "200 h", {}}})), Contains("most of the work is lost"));
   std::vector<Override> idle = job({});

@@ -135,6 +135,22 @@ TEST_CASE("training: what makes no run is refused", "[unit][whatif]") {
   CHECK_THAT(refused({{"energy.carbon", "400", {}}}), Contains("g/kWh"));
 }
 
+TEST_CASE("training: utilisation is what the energy says", "[unit][whatif]") {
+  const auto check = [](std::vector<Override> more) {
+    const answer::Prediction p = predict(job(std::move(more)).value()).value();
+    const answer::Training& run = *p.training;
+    CHECK(run.utilisation == Approx(run.energy.in(joules) / (8 * 300.0 * run.time().in(seconds))));
+    return run.utilisation;
+  };
+  const double steps = check({{"training.steps", "10000", {}}});
+  CHECK(steps > 0.5);
+  CHECK(check({{"training.steps", "10000", {}}, {"training.startup", "10 h", {}}}) < 0.2);
+  CHECK(check({{"training.steps", "10000", {}},
+               {"failures.mtbf_gpu", "20 h", {}},
+               {"checkpoint.write", "2 min", {}},
+               {"failures.restart", "1 h", {}}}) < steps);
+}
+
 TEST_CASE("training: the first epoch reads from storage", "[unit][whatif]") {
   const Scenario s =
       job({{"input.dataset", "imagenet", {}}, {"training.epochs", "3", {}}, {"precision", "fp16", {}}}).value();
