@@ -181,8 +181,8 @@ std::string render_goodput(const answer::Prediction& prediction, const std::stri
               {"title", title},
               {"goodput", to_json(*prediction.goodput)},
               {"step_time_s", prediction.step_time.in(seconds)},
-              {"training", prediction.training ? to_json(*prediction.training) : Json(nullptr)},
               {"notes", prediction.notes}};
+    if (prediction.training) json["training"] = to_json(*prediction.training);
     return dump(json);
   }
   if (format == Format::kCsv) return flat(prediction, title).render(format);
