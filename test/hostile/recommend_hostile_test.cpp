@@ -64,7 +64,7 @@ TEST_CASE("recommend: JSON keeps its contract", "[hostile]") {
   const Json json = Json::parse(run.out);
   CHECK(json["schema"] == "ddlsim/recommend/1");
   for (const char* key : {"cheapest", "fastest", "pareto", "choices", "infeasible"}) CHECK(json.contains(key));
-  REQUIRE(json["choices"].size() == 3);
+  REQUIRE(json["choices"].size() == 2);
   for (const Json& choice : json["choices"]) {
     for (const char* key : {"node", "nodes", "batch", "time_s", "cost_usd", "energy_j"}) CHECK(choice.contains(key));
     CHECK(choice["prediction"]["step_time_s"] == choice["step_time_s"]);
