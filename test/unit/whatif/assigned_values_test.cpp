@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "catalog.h"
+#include "ddlsim/plan/software.h"
 #include "ddlsim/whatif/predict.h"
 #include "dgx1_job.h"
 
@@ -41,4 +42,13 @@ TEST_CASE("predict: a precision that is assigned is nobody's default", "[unit][w
   CHECK(says(scenario));
   scenario.precision = Precision::kFp16;
   CHECK_FALSE(says(scenario));
+}
+
+TEST_CASE("predict: a precision that is assigned with its kernels is the setting's", "[unit][whatif]") {
+  std::vector<Override> job{{"model", "bert_large", {}}, {"node", "dgx-a100", {}}, {"nodes", "2", {}}};
+  Scenario scenario = resolve(catalog(), job).value();
+  scenario.precision = Precision::kFp16;
+  scenario.fusion = plan::fusion_of(scenario, false);
+  job.push_back({"precision", "fp16", {}});
+  CHECK(predict(scenario).value().step_time == predict(resolve(catalog(), job).value()).value().step_time);
 }

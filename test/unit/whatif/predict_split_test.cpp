@@ -166,7 +166,7 @@ TEST_CASE("predict: a network of convolutions keeps as much whoever shares its s
   CHECK(shared.optimizer_state < plain.optimizer_state);
 }
 
-TEST_CASE("predict: models with causal attention are trained in 16 bits where nobody says otherwise", "[unit][whatif]") {
+TEST_CASE("predict: causal attention is trained in 16 bits where nobody says otherwise", "[unit][whatif]") {
   const auto precision = [](std::vector<Override> settings) { return asked(std::move(settings)).precision; };
   CHECK(precision({{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}}}) == "bf16");
   CHECK(precision({{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}}, {"precision", "fp32", {}}}) == "fp32");
