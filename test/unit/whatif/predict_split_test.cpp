@@ -182,7 +182,8 @@ TEST_CASE("predict: causal attention is trained in 16 bits where nobody says oth
   // Volta's and Turing's units of 16 bits know fp16 alone; before them nothing is faster than fp32.
   CHECK_THAT(note_of("v100-sxm2-32gb"),
              StartsWith("fp16 models with causal attention are trained in fp16 on GPUs without bf16, as"));
-  CHECK_THAT(note_of("t4"), StartsWith("fp16 models with causal attention are trained in fp16 on GPUs without bf16, as"));
+  CHECK_THAT(note_of("t4"),
+             StartsWith("fp16 models with causal attention are trained in fp16 on GPUs without bf16, as"));
   CHECK_THAT(note_of("p100-sxm2-16gb"), StartsWith("fp32 models with causal attention are trained in 16 bits, which"));
   CHECK_THAT(note_of("p100-sxm2-16gb"), EndsWith("multiplies no faster: fp32"));
 }
