@@ -82,7 +82,18 @@ tl::unexpected<Error> two_speeds(std::string what, const std::string& otherwise)
   return contradicts(std::move(what), all + "; or " + otherwise);
 }
 
+/// A dimension that is named twice leaves another out: its messages would go nowhere.
+Expected<void> check_order(const AxisOrder& order) {
+  for (const auto& [name, axis] : kAxisNames) {
+    if (std::count(order.begin(), order.end(), axis) == 1) continue;
+    return bad("parallel.order names " + std::string(name) + " not once",
+               "every axis once, innermost first, as tp-cp-ep-dp-pp");
+  }
+  return {};
+}
+
 Expected<void> check_values(const Parallel& parallel) {
+  if (auto order = check_order(parallel.order); !order) return order;
   struct Count {
     std::string_view name;
     std::int64_t value;
@@ -299,6 +310,7 @@ Expected<void> check_together(const Job& job) {
 
 Expected<void> check_splits(const Job& job) {
   const Parallel& parallel = job.parallel;
+  if (job.model == nullptr) return bad("model: there is none", "name one (`ddlsim list models`)");
   if (auto sound = check_values(parallel); !sound) return sound;
   if (auto schedule = check_schedule(job); !schedule) return schedule;
   if (auto local = check_local_steps(job); !local) return local;

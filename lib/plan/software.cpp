@@ -122,7 +122,10 @@ std::optional<Precision> usual_precision(const Job& job) {
   };
   const auto& layers = job.model->layers;
   if (job.model->measured || std::none_of(layers.begin(), layers.end(), causal)) return std::nullopt;
-  const hardware::Gpu& gpu = job.cluster.node.gpu;
+  return half_precision(job.cluster.node.gpu);
+}
+
+Precision half_precision(const hardware::Gpu& gpu) {
   if (gpu.peak.bf16) return Precision::kBf16;
   return gpu.peak.fp16 && !multiplies_as_fp32(gpu, Precision::kFp16) ? Precision::kFp16 : Precision::kFp32;
 }

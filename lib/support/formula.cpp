@@ -11,7 +11,7 @@
 namespace ddlsim {
 namespace {
 
-constexpr int kDeepest = 100;  // brackets in brackets
+constexpr int kDeepest = 100;  // brackets in brackets, signs of signs
 
 bool starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool in_name(char c) { return starts_name(c) || (c >= '0' && c <= '9') || c == '_'; }
@@ -83,15 +83,22 @@ class FormulaReader {
       (void)lose("it ends too soon");
       return 0;
     }
-    if (take('-')) return -factor();
+    if (take('-')) return negated();
     if (take('(')) return bracketed();
     return starts_name(text_[at_]) ? name() : number();
   }
+  bool deeper() {
+    if (++depth_ > kDeepest) (void)lose("too many brackets or signs");
+    return !fault_;
+  }
+  double negated() {
+    if (!deeper()) return 0;
+    const double value = -factor();
+    --depth_;
+    return value;
+  }
   double bracketed() {
-    if (++depth_ > kDeepest) {
-      (void)lose("too many brackets");
-      return 0;
-    }
+    if (!deeper()) return 0;
     const double value = sum();
     --depth_;
     if (!take(')')) (void)lose("a bracket stays open");
@@ -123,7 +130,9 @@ class FormulaReader {
       const double value = bracketed();
       return function == "sqrt" ? std::sqrt(value) : function == "exp" ? std::exp(value) : std::log2(value);
     }
+    if (!deeper()) return 0;
     const double first = sum();
+    --depth_;
     if (!take(',')) (void)lose(fmt::format("{} is of two", function));
     if (fault_) return 0;
     const double second = bracketed();

@@ -42,7 +42,7 @@ constexpr auto kFlags = std::to_array<Flag>({
     {"--strategy", "strategy", kJobGroup, "how gradients are exchanged", "allreduce"},
     {"--batch", "batch", kJobGroup, "samples per GPU and step", "the model's, or what divides --global-batch"},
     {"--precision", "precision", kJobGroup, "of the GPU's arithmetic",
-     "fp32; of language models bf16, on GPUs without it fp16 (Volta, Turing)"},
+     "fp32; of models with causal attention (GPT, Llama) bf16, on GPUs without it fp16 (Volta, Turing)"},
     {"--tp", "parallel.tensor", kSplitGroup, "tensor-parallel degree", "1"},
     {"--pp", "parallel.pipeline", kSplitGroup, "pipeline stages", "1"},
     {"--cp", "parallel.context", kSplitGroup, "context-parallel degree", "1"},
@@ -195,14 +195,17 @@ Expected<std::vector<whatif::Override>> ScenarioFlags::base() const {
 
 void FormatFlags::add_to(CLI::App& app, bool pictures) {
   pictures_ = pictures;
-  app.add_option("--format", format_, "of the answer")
-      ->type_name(pictures ? one_of(report::kFormats) : "text|json|csv|md")
+  stated_ = app.add_option("--format", format_, "of the answer");
+  stated_->type_name(pictures ? one_of(report::kFormats) : "text|json|csv|md")
       ->default_str("text")
       ->group(kOutputGroup);
   app.add_flag("--json", json_, "short for --format json")->group(kOutputGroup);
 }
 
 report::Format FormatFlags::get() const {
+  if (json_ && stated_->count() > 0 && format_ != "json") {
+    throw UsageError{"--json and --format " + format_.substr(0, 60), "give one of them"};
+  }
   if (json_) return report::Format::kJson;
   const auto format = parse_choice(report::kFormats, format_, "format");
   if (!format) {
@@ -291,6 +294,18 @@ int print(const Error& error) {
   return kNoAnswer;
 }
 
+namespace {
+
+/// An option with one value that has several; empty: none.
+std::string given_twice(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() == 1 && option->count() > 1) return option->get_name();
+  }
+  return "";
+}
+
+}  // namespace
+
 void parse(CLI::App& app, std::vector<std::string> arguments) {
   if (arguments.size() == 1 && arguments.front() == kDescribe) throw DescribeRequest{describe(app)};
   app.allow_extras(true);
@@ -300,6 +315,11 @@ void parse(CLI::App& app, std::vector<std::string> arguments) {
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
     throw HelpRequest{help_text(describe(app))};
+  } catch (const CLI::ArgumentMismatch& problem) {
+    if (const std::string twice = given_twice(app); !twice.empty()) {
+      throw UsageError{twice + " is given twice", "give it once"};
+    }
+    throw UsageError{problem.what(), fmt::format("see `{} --help`", app.get_name())};
   } catch (const CLI::ParseError& problem) {
     throw UsageError{problem.what(), fmt::format("see `{} --help`", app.get_name())};
   }

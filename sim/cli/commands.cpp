@@ -303,6 +303,9 @@ int run_what_if(const std::vector<std::string>& arguments) {
   if (sensitive && pieces.size() > 1) throw UsageError{"--elasticities and --vs", "elasticities are of one job"};
   if (sensitive && app.count("--columns") > 0) throw UsageError{"--elasticities and --columns", "give one of them"};
   const report::Format shape = format.get();
+  if (sensitive && report::is_drawn(shape)) {
+    throw UsageError{"--format: this answer has no picture", "valid: text, json, csv, md"};
+  }
   const auto own_columns = columns.get(shape);
   const auto base = flags.settings(training.settings());
   const auto changes = read_changes(pieces);

@@ -59,7 +59,13 @@ int run(const std::vector<std::string>& arguments) {
   const std::string& first = arguments.front();
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (first == "--help" || first == "-h" || (first == "help" && rest.empty())) return print_help(usage());
-  if (first == "--version" || first == "-V" || first == "version") return print("ddlsim " DDLSIM_VERSION "\n");
+  if (first == "--version" || first == "-V" || first == "version") {
+    if (!rest.empty()) {
+      return wrong_usage(
+          {fmt::format("unknown argument '{}'", rest.front().substr(0, 60)), "ddlsim version takes none"});
+    }
+    return print("ddlsim " DDLSIM_VERSION "\n");
+  }
   if (first == "complete") return run_complete(rest);
   std::vector<std::string> names;
   for (const Command& command : kCommands) {

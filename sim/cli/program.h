@@ -73,6 +73,7 @@ class FormatFlags {
 
  private:
   std::string format_ = "text";
+  CLI::Option* stated_ = nullptr;
   bool json_ = false;
   bool pictures_ = false;
 };

@@ -49,7 +49,7 @@ struct RecommendFlags {
     app.add_option("--deadline", deadline, "the run must be done in this time")->type_name("TIME");
     app.add_option("--budget", budget, "and cost no more")->type_name("MONEY");
     app.add_option("--catalog", catalog, "clouds to choose from")
-        ->type_name("aws|gcp|azure|alibaba|lambda|none|all,...")
+        ->type_name("aws|gcp|azure|alibaba|lambda|oracle|none|all,...")
         ->default_str("all");
     app.add_option("--max-nodes", max_nodes, "most servers of a choice")->type_name("N")->default_str("16");
     app.add_option("--epochs-by-batch", epochs_by_batch, "how many epochs a global batch needs (CSV)")
@@ -116,6 +116,9 @@ int run_recommend(const std::vector<std::string>& arguments) {
   if (!options) return print(options.error());
   const auto catalog = open_catalog(flags.data);
   if (!catalog) return print(catalog.error());
+  if (const auto known = whatif::check_providers(*catalog, *options); !known) {
+    throw UsageError{"--catalog: " + known.error().message, known.error().notes.front()};
+  }
   auto settings = flags.scenario.base();
   if (!settings) return print(settings.error());
   settings->insert(settings->end(), more.begin(), more.end());

@@ -53,8 +53,11 @@ std::string sensitivity_csv(const Sensitivity& all) {
                "half and twice"});
   }
   for (const answer::Swing& one : all.swings) {
-    table.add({"constant", one.name, "", "", "", one.low, one.high, fmt::format("{}", one.step_low.in(seconds)),
-               fmt::format("{}", one.step_high.in(seconds)), one.spread});
+    const auto end = [](const std::optional<double>& value, const std::string& words) {
+      return value ? fmt::format("{}", *value) : words;
+    };
+    table.add({"constant", one.name, "", one.unit, "", end(one.low_value, one.low), end(one.high_value, one.high),
+               fmt::format("{}", one.step_low.in(seconds)), fmt::format("{}", one.step_high.in(seconds)), one.spread});
   }
   return table.render(Format::kCsv);
 }

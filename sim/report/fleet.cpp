@@ -39,6 +39,36 @@ Table speedup_table(const answer::FleetReport& report) {
   return table;
 }
 
+std::string share_csv(const answer::FleetReport& report) {
+  Table table({"architecture", "jobs", "cnodes", "input_share", "compute_share", "memory_share", "communication_share",
+               "input_share_by_cnode", "compute_share_by_cnode", "memory_share_by_cnode",
+               "communication_share_by_cnode"});
+  for (const answer::FleetGroup& group : report.groups) {
+    std::vector<std::string> cells{group.architecture, std::to_string(group.jobs), std::to_string(group.cnodes)};
+    for (const answer::TimeShares* shares : {&group.by_job, &group.by_cnode}) {
+      for (const double share : {shares->input, shares->compute, shares->memory, shares->communication}) {
+        cells.push_back(fmt::format("{}", share));
+      }
+    }
+    table.add(std::move(cells));
+  }
+  return table.render(Format::kCsv);
+}
+
+std::string speedup_csv(const answer::FleetReport& report) {
+  Table table({"change", "architecture", "jobs", "too_large", "faster_share", "mean", "mean_by_cnode", "p10", "median",
+               "p90", "max"});
+  for (const answer::SpeedupRow& row : report.speedups) {
+    std::vector<std::string> cells{row.change, row.architecture, std::to_string(row.jobs),
+                                   std::to_string(row.too_large)};
+    for (const double value : {row.faster, row.mean, row.mean_by_cnode, row.p10, row.median, row.p90, row.largest}) {
+      cells.push_back(std::isnan(value) ? std::string() : fmt::format("{}", value));
+    }
+    table.add(std::move(cells));
+  }
+  return table.render(Format::kCsv);
+}
+
 std::string headline_value(double value, bool is_percent) {
   return is_percent ? percent(value) : fmt::format("{:.2f}x", value);
 }
@@ -57,9 +87,7 @@ Table headline_table(const answer::FleetReport& report) {
 std::string render(const answer::FleetReport& report, Format format) {
   if (is_drawn(format)) return drawn(format, pictures_of(report), render(report, Format::kMd));
   if (format == Format::kJson) return dump(to_json(report));
-  if (format == Format::kCsv) {
-    return (report.speedups.empty() ? share_table(report) : speedup_table(report)).render(format);
-  }
+  if (format == Format::kCsv) return report.speedups.empty() ? share_csv(report) : speedup_csv(report);
   std::string text;
   if (!report.groups.empty()) {
     const answer::FleetGroup& all = report.groups.front();

@@ -180,9 +180,9 @@ std::string render_goodput(const answer::Prediction& prediction, const std::stri
     Json json{{"schema", "ddlsim/goodput/1"},
               {"title", title},
               {"goodput", to_json(*prediction.goodput)},
-              {"step_time_s", prediction.step_time.in(seconds)},
-              {"training", prediction.training ? to_json(*prediction.training) : Json(nullptr)},
-              {"notes", prediction.notes}};
+              {"step_time_s", prediction.step_time.in(seconds)}};
+    if (prediction.training) json["training"] = to_json(*prediction.training);
+    json["notes"] = prediction.notes;
     return dump(json);
   }
   if (format == Format::kCsv) return flat(prediction, title).render(format);

@@ -68,6 +68,16 @@ Table network_table(const Topology& topology, const Facts& facts) {
   return table;
 }
 
+std::string network_csv(const Topology& topology, const Facts& facts) {
+  Table table({"gpu", "nic", "path", "bandwidth_bytes_per_s", "bandwidth_all_gpus_send_bytes_per_s"});
+  for (const NetworkPath& path : facts.network) {
+    table.add({id(topology, path.gpu), id(topology, path.nic), name(path.route.path),
+               fmt::format("{}", path.route.bandwidth.in(bytes_per_second)),
+               fmt::format("{}", path.together.in(bytes_per_second))});
+  }
+  return table.render(Format::kCsv);
+}
+
 Table matrix_table(const Topology& topology, const Facts& facts) {
   std::vector<std::string> header{""};
   for (const std::size_t gpu : facts.gpus) header.push_back(id(topology, gpu));
@@ -167,7 +177,7 @@ std::string answer_first(const Topology& topology, const Facts& facts, const Top
 std::string render(const Topology& topology, const TopologyTitle& title, Format format) {
   const Facts facts = facts_of(topology);
   if (format == Format::kJson) return dump(json_of(topology, facts, title));
-  if (format == Format::kCsv) return network_table(topology, facts).render(format);
+  if (format == Format::kCsv) return network_csv(topology, facts);
   std::string text = answer_first(topology, facts, title) + "\n" + title.text + "\n";
   std::string counts;
   for (const auto& [word, kind] : hardware::kVertexKinds) {

@@ -28,6 +28,8 @@ namespace {
 
 constexpr const char* kJsonType = "application/json";
 constexpr std::size_t kLeastToken = 16;
+constexpr double kSearched = 0.9;      // of the time of an answer; the rest is to write it down
+constexpr double kLeastSearch = 1e-3;  // seconds
 
 /// Of the connection that this thread serves.
 thread_local Connection* connection = nullptr;
@@ -181,13 +183,19 @@ void Http::answer(const httplib::Request& request, httplib::Response& response, 
   }
   Workers& workers = command == "predict" || command == "explain" ? quick_ : long_;
   const auto syntax = media_type(request) == kJsonType ? service::Syntax::kJson : service::Syntax::kYaml;
-  auto answered =
-      workers.run([service = site_.service, command, body, syntax] { return service->answer(command, body, syntax); },
-                  duration_of(site_.options.answer_time));
+  // What a question waited for a thread is no longer there for its search.
+  const Clock::time_point end = connection->whole + duration_of(site_.options.answer_time * kSearched);
+  auto answered = workers.run(
+      [service = site_.service, command, body, syntax, end] {
+        const double left = std::chrono::duration<double>(end - Clock::now()).count();
+        return service->answer(command, body, syntax, seconds(std::max(left, kLeastSearch)));
+      },
+      duration_of(site_.options.answer_time));
   if (!answered) {
     return refuse(response, {503, "no answer in time", "ask for less, or the command; a plan takes a limit", ""});
   }
-  response.status = *answered ? 200 : 400;
+  const bool late = !*answered && answered->error().code == ErrorCode::kOutOfTime;
+  response.status = *answered ? 200 : late ? 503 : 400;
   response.set_content(*answered ? **answered : service::error_json(answered->error()), kJsonType);
 }
 

@@ -28,6 +28,13 @@ std::string reason_in(std::string_view what) {
   return std::string(colon == std::string_view::npos ? what : what.substr(colon + 2));
 }
 
+/// "... number overflow parsing '1e400'"
+std::string quoted_in(std::string_view what) {
+  const std::size_t first = what.find('\'');
+  const std::size_t last = what.rfind('\'');
+  return first == last ? std::string() : std::string(what.substr(first + 1, last - first - 1));
+}
+
 Expected<void> check_json(std::string_view text, std::string_view file) {
   const auto refused = [&](const std::exception& problem, std::size_t byte) {
     return fail(ErrorCode::kParse, "the request is no JSON: " + reason_in(problem.what()), place_of(text, byte, file));
@@ -37,7 +44,11 @@ Expected<void> check_json(std::string_view text, std::string_view file) {
     return {};
   } catch (const nlohmann::json::parse_error& problem) {
     return refused(problem, problem.byte);
-  } catch (const nlohmann::json::exception& problem) {  // a number beyond all numbers
+  } catch (const nlohmann::json::out_of_range& problem) {
+    const std::string number = quoted_in(problem.what());
+    return fail(ErrorCode::kParse, fmt::format("the request is no JSON: '{}' is beyond all numbers", number),
+                place_of(text, text.find(number) + 1, file));
+  } catch (const nlohmann::json::exception& problem) {
     return refused(problem, 0);
   }
 }

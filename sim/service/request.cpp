@@ -64,12 +64,19 @@ bool names_file(const whatif::Override& setting, const io::Catalog& catalog) {
 
 namespace {
 
+tl::unexpected<Error> no_map(SourceLocation where) {
+  return fail(ErrorCode::kParse, "a request must be a map: a job's settings, or {\"job\": {...}, ...}",
+              std::move(where));
+}
+
 /// JSON is read strictly where it is said or seen to be JSON: of two readers that refuse it, JSON's knows better why.
 Expected<io::Node> document_of(std::string_view text, Syntax syntax) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) {
     return fail(ErrorCode::kParse, "the request is empty", {}, {R"(as {"model": "resnet50", "node": "dgx-a100"})"});
   }
+  const std::size_t last = text.find_last_not_of(" \t\r\n");
+  if (text.substr(first, last + 1 - first) == "null") return no_map({std::string(kFile), 1, 1});
   const auto as_yaml = [&](std::string_view yaml) { return io::parse_yaml(yaml, std::string(kFile)); };
   if (syntax == Syntax::kYaml && text[first] != '{') return as_yaml(text);
   const auto json = yaml_of_json(text, kFile);
@@ -103,8 +110,7 @@ Expected<Request> Request::read(std::string_view text, Syntax syntax, std::span<
 
 Expected<void> Request::take(const io::Node& document, std::span<const std::string_view> keys) {
   if (document.kind != io::NodeKind::kMap) {
-    return fail(ErrorCode::kParse, "a request must be a map: a job's settings, or {\"job\": {...}, ...}",
-                document.where);
+    return no_map(document.where);
   }
   const io::Node* job = find(kJob);
   auto settings = whatif::settings_in(job == nullptr ? document : *job, "a job");

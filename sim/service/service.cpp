@@ -63,6 +63,7 @@ struct Asked {
   const io::Catalog& catalog;
   const Limits& limits;
   whatif::Predictor& predictor;
+  std::optional<Time> left;
 };
 
 using Answer = Expected<std::string>;
@@ -142,6 +143,7 @@ Answer plan(const Asked& asked) {
     }
     options.limit = *limit;
   }
+  if (asked.left) options.limit = min(options.limit, *asked.left);
   std::vector<whatif::Override> job = asked.request.job();
   if (const auto text = asked.request.text("nodes_up_to")) {
     const auto most = parse_count(*text, {1, hardware::kMaxNodes});
@@ -271,13 +273,14 @@ Service& Service::operator=(Service&&) noexcept = default;
 
 const io::Catalog& Service::catalog() const { return kept_->catalog; }
 
-Expected<std::string> Service::answer(std::string_view command, std::string_view request, Syntax syntax) const {
+Expected<std::string> Service::answer(std::string_view command, std::string_view request, Syntax syntax,
+                                      std::optional<Time> left) const {
   for (const Command& one : kCommands) {
     if (one.name != command) continue;
     const auto read = Request::read(request, syntax, keys_of(command), kept_->limits, kept_->catalog);
     if (!read) return tl::unexpected<Error>(read.error());
     whatif::Predictor predictor = kept_->take();
-    auto answered = one.answer({*read, kept_->catalog, kept_->limits, predictor});
+    auto answered = one.answer({*read, kept_->catalog, kept_->limits, predictor, left});
     kept_->give(std::move(predictor));
     if (!answered) {
       return tl::unexpected<Error>(kept_->limits.files ? answered.error() : without_files(answered.error()));

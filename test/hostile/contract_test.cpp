@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -346,4 +347,18 @@ TEST_CASE("contract: pictures where there are some", "[hostile]") {
     CHECK(run_program(plus(plus({"predict"}, kJob), {"--curve", curve})).status == 2);
   }
   CHECK(run_program(plus(plus({"predict"}, kJob), {"--curve", "no.such=1,2"})).status == 1);
+}
+
+TEST_CASE("contract: CSV is for programs: plain SI numbers, no units in cells", "[hostile]") {
+  const std::vector<Words> questions{
+      {"fleet", "--jobs", "20000"},
+      {"fleet", "--jobs", "2000", "--what-if"},
+      {"topology", "--node", "dgx-a100", "--nodes", "2"},
+      {"what-if", "--elasticities", "--model", "resnet50", "--node", "dgx-a100", "--nodes", "2"}};
+  for (const Words& question : questions) {
+    CAPTURE(question);
+    const std::string csv = answer(plus(question, {"--format", "csv"}));
+    // "20,000", 3.9 %, 12.5 GB/s, x 0.739
+    CHECK_FALSE(std::regex_search(csv, std::regex("\"[0-9]+,[0-9]{3}|,[0-9.]+ [%A-Za-z/]+[,\n]|,x [0-9.]+[,\n]")));
+  }
 }

@@ -89,6 +89,7 @@ TEST_CASE("elasticities: of one job, without columns", "[hostile][elasticity]") 
   refused(kWrongUsage, plus(job, {"--elasticities", "--vs", "--set", "nodes=2"}), {"--elasticities and --vs"});
   refused(kWrongUsage, plus(job, {"--elasticities", "--columns", "nemo", "--format", "csv"}),
           {"--elasticities and --columns"});
+  refused(kWrongUsage, plus(job, {"--elasticities", "--format", "svg"}), {"no picture"});
   const Outcome outcome = run_program(plus(job, {"--elasticities", "--set", "nodes=2", "--json"}));
   REQUIRE(outcome.status == 0);
   const Json json = Json::parse(outcome.out);

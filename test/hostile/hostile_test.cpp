@@ -130,6 +130,9 @@ TEST_CASE("hostile: wrong usage", "[hostile]") {
   refuses(kWrongUsage, plus(kJob, {"--format", "jsn"}), {"unknown format 'jsn'", "'json'"});
   refuses(kWrongUsage, plus(kJob, {"extra"}), {"unknown argument 'extra'"});
   refuses(kWrongUsage, plus(kJob, {"--nodes"}), {"--nodes"});
+  refuses(kWrongUsage, plus(kJob, {"--network", "1 Gb/s", "--network", "2 Gb/s"}), {"--network is given twice"});
+  refuses(kWrongUsage, plus(kJob, {"--json", "--format", "csv"}), {"--json and --format csv"});
+  refuses(kWrongUsage, {"version", "--format", "nonsense"}, {"unknown argument '--format'"});
   refuses(kWrongUsage, plus(kJob, {"--set", "nodes"}), {"'nodes'", "PATH=VALUE"});
   refuses(kWrongUsage, plus(kJob, {"--set", "=4"}), {"'=4'", "PATH=VALUE"});
   refuses(kWrongUsage, {"what-if", "--model", "resnet50", "--node", "dgx1-v100", "--base", "nodes=4"},

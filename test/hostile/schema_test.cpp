@@ -155,6 +155,7 @@ std::vector<std::string> questions(const TempFolder& folder) {
   return {"predict --nodes 4" + job,
           "predict --nodes 2 --strategy ps --steps 1000 --price '3 $/h' --carbon '400 g/kWh'" + job,
           "predict --nodes 64 --goodput --mtbf-gpu '20000 h' --checkpoint-bandwidth '10 GB/s' --steps 1000" + job,
+          "predict --nodes 64 --goodput --mtbf-gpu '20000 h' --checkpoint-bandwidth '10 GB/s'" + job,
           "predict --nodes 64 --mtbf-gpu '20000 h' --checkpoint-bandwidth '10 GB/s' --steps 1000" + job,
           std::string("predict --model pai_bert --node dgx1-v100 --fidelity aggregate"),
           std::string("predict --model gpt3_175b --node dgx-a100-80gb --nodes 128 --tp 8 --pp 8 --global-batch 1536"),

@@ -196,6 +196,10 @@ TEST_CASE("serve: bodies that are none, too long, or never end", "[hostile][serv
   check_refused(server().post("predict", "{model: resnet50, node: dgx1-v100}"), 400, "no JSON");
   check_refused(server().post("plan", R"({"job": {"model": "resnet50", "node": "dgx1-v100"}, "limit": "60 s"})"), 400,
                 "a search takes 12 s here at most");
+  check_refused(
+      server().post("plan", R"({"job": {"model": "gpt3_175b", "node": "dgx-a100", "nodes": 128, "global_batch": 1536},
+                                          "limit": "1 us"})"),
+      503, "out-of-time");
   check_refused(server().post("predict", "\xff\xfe"), 400, "no JSON");
   check_refused(server().post("predict", std::string(200'000, '[')), 400, "error");
   check_refused(server().post("predict", ""), 400, "error");

@@ -1,6 +1,7 @@
 // What `ddlsim what-if --elasticities` answers with (whatif/elasticity.h).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,10 @@ struct Swing {
   std::string name{};
   std::string low{};  // its ends
   std::string high{};
-  Time step_low{};  // with the low end
+  std::optional<double> low_value{};  // the same in SI units; nothing: words
+  std::optional<double> high_value{};
+  std::string unit{};  // SI; empty: a factor, a share, a word
+  Time step_low{};     // with the low end
   Time step_high{};
   bool measured = false;  // the ends are measured; else a convention
   std::string spread{};   // what the ends rest on

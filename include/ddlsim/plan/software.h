@@ -45,9 +45,12 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 /// How the job's layers run. What is one kernel where nobody says (`stated` is false): both of these.
 [[nodiscard]] workload::Fusion fusion_of(const Job& job, bool stated);
 
-/// What such a model is trained in where nobody states it: one whose attention is causal, a language model, in bf16
-/// (GPT-NeoX, Llama and their successors); in fp16 on GPUs whose units of 16 bits know no bf16 (Volta, Turing;
-/// Megatron-LM on V100, Shoeybi et al. 2019); in fp32 where 16 bits are not multiplied faster. Nothing: another model.
+/// The 16 bits that a GPU trains in: bf16, fp16 where its units of 16 bits know no bf16 (Volta, Turing; Megatron-LM on
+/// V100, Shoeybi et al. 2019), fp32 where 16 bits are not multiplied faster.
+[[nodiscard]] Precision half_precision(const hardware::Gpu& gpu);
+
+/// What such a model is trained in where nobody states it: one whose attention is causal, a language model, in
+/// half_precision (GPT-NeoX, Llama and their successors). Nothing: another model.
 [[nodiscard]] std::optional<Precision> usual_precision(const Job& job);
 
 /// Whether it makes a difference how images lie: in 16 bits on GPUs with tensor cores.

@@ -30,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,9 +71,11 @@ class Service {
 
   [[nodiscard]] const io::Catalog& catalog() const;
 
-  /// The answer as the command's JSON. An unknown command or key is an error that lists the valid ones.
+  /// The answer as the command's JSON. An unknown command or key is an error that lists the valid ones. A search of
+  /// plans ends when nothing is `left`, whatever limit is stated.
   [[nodiscard]] Expected<std::string> answer(std::string_view command, std::string_view request,
-                                             Syntax syntax = Syntax::kYaml) const;
+                                             Syntax syntax = Syntax::kYaml,
+                                             std::optional<Time> left = std::nullopt) const;
 
   /// The step of `job` with every row of `changes` put on top, in their order; an error is that of its row alone.
   [[nodiscard]] Expected<std::vector<Expected<Time>>> step_times(

@@ -54,6 +54,9 @@ struct RecommendOptions {
 /// RecommendOptions::providers as people write them: "aws,gcp"; "all" or nothing; "none".
 [[nodiscard]] std::optional<std::vector<std::string>> providers_named(const std::string& text);
 
+/// Errors: kNotFound for a cloud that no instance is of.
+[[nodiscard]] Expected<void> check_providers(const io::Catalog& catalog, const RecommendOptions& options);
+
 /// `stated` has a model and the length of a run; a `node` among it is the only type tried, `nodes` the only count; of a
 /// `gpu` those types that have it (with a node, or a file of one's own: in its place).
 /// Errors: as resolve; kInvalidArgument for a run without a length; kInfeasible when no choice is inside the limits: by

@@ -43,7 +43,9 @@ struct OtherJob {
 };
 
 /// A job, and what is asked of it beside. Every value may be set in C++ as well: an assignment states it, as a flag or
-/// a file would, and the same values give the same prediction.
+/// a file would, and the same values give the same prediction. What `resolve` made of one value for another that nobody
+/// stated stays: beside a `precision` that is assigned, `fusion = plan::fusion_of(scenario, false)` gives what the
+/// setting `precision` would.
 struct Scenario : plan::Job {
   std::optional<answer::Fidelity> fidelity;  // nothing: event where what follows asks for it, else analytic where the
                                              // model has layers, else aggregate
@@ -60,7 +62,7 @@ struct Scenario : plan::Job {
                                                             // the stated global batch
   std::optional<std::int64_t> ports_taken;                  // of the stated rate of the network: nobody said how many
   std::vector<std::string> host_stated;                     // settings of the server's storage and processors
-  bool precision_assumed = false;                           // nobody stated one: plan::usual_precision
+  std::optional<Precision> precision_taken;                 // nobody stated one: plan::usual_precision
   std::string framework;                                    // whose way the strategy is, for a title; may be empty
 };
 

@@ -24,8 +24,8 @@
 // meant, so that a job that never waits for storage still shows a stall of the whole step. It is there as
 // FetchRule::kRepository to read such tables, and nowhere else.
 //
-// With a data set an epoch's length is known: where it outlasts what a network reaches on credits for minutes alone
-// (Node::network_sustained), every run has the rate that lasts.
+// With a data set, or a run of stated length, every run has the rate of the network that lasts, as predict has it there
+// (Node::network_sustained): epochs outlast what a network reaches on credits for minutes alone.
 //
 // Limits: those of predict. Stash's own runs exchange each gradient tensor by itself (apex, message_size 1): state
 // strategy apex-ddp and strategy.grouping per-tensor for that.

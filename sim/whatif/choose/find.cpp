@@ -72,6 +72,7 @@ class Search {
   Expected<void> set_range(const FindOptions& options);
   void try_range();
   void try_all(double low, double high);
+  void try_turns();
   [[nodiscard]] bool monotone() const;
   [[nodiscard]] std::vector<Bracket> brackets() const;
   [[nodiscard]] const Bracket& nearest(const std::vector<Bracket>& all) const;
@@ -218,6 +219,34 @@ void Search::try_range() {
   double value = first;
   for (int i = 0; i < steps; ++i, value *= step) {
     if (value > low_) probe(rounded(value));
+  }
+  if (!monotone()) try_turns();
+}
+
+/// Where the metric turns it may hold between two tries that do not: closely there.
+void Search::try_turns() {
+  constexpr int kBetween = 8;
+  std::vector<std::pair<double, double>> jobs;  // value, metric
+  for (const auto& [value, one] : probes_) {
+    if (one.prediction) jobs.emplace_back(value, one.metric);
+  }
+  const auto between = [&](double low, double high) {
+    for (int i = 1; i < kBetween; ++i) {
+      const double share = static_cast<double>(i) / kBetween;
+      probe(rounded(low > 0 ? low * std::pow(high / low, share) : high * share));
+    }
+  };
+  double before = 0;  // where it went last
+  std::size_t since = 0;
+  for (std::size_t i = 1; i < jobs.size(); ++i) {
+    const double change = jobs[i].second - jobs[i - 1].second;
+    if (std::abs(change) <= kSameMetric * std::abs(jobs[i].second)) continue;
+    if (before * change < 0) {
+      between(jobs[since - 1].first, jobs[since].first);
+      between(jobs[i - 1].first, jobs[i].first);
+    }
+    before = change;
+    since = i;
   }
 }
 

@@ -48,7 +48,8 @@ struct Asked {
   std::optional<std::int64_t> nodes;
   std::optional<std::int64_t> micro_batch;
   std::optional<std::int64_t> global_batch;
-  bool strategy = false;  // somebody states how gradients or the model are shared
+  bool strategy = false;   // somebody states how gradients or the model are shared
+  bool precision = false;  // and in which formats
 };
 
 Expected<std::optional<std::int64_t>> count_said(const Override& setting) {
@@ -76,6 +77,7 @@ Expected<Asked> take_apart(std::span<const Override> stated) {
     } else {
       if (setting.path == "gpu") asked.gpu = setting.value;
       asked.settings.push_back(setting);
+      asked.precision = asked.precision || setting.path == "precision";
       asked.strategy = asked.strategy || setting.path.starts_with("strategy") || setting.path.starts_with("parallel.");
     }
   }
@@ -375,7 +377,6 @@ void Recommender::try_type(std::size_t number) {
         continue;
       }
       const bool whole = attempt({.words = "all-reduce"});
-      if (nodes > 1 && whole) attempt({.words = "ps, colocated", .kind = plan::StrategyKind::kPs});
       const bool tables = plan::has_tables(scenario) && scenario.cluster.gpus() > 1;
       if (tables && attempt({.words = "pearl", .kind = plan::StrategyKind::kPearl})) continue;
       if (whole || !miss.of_memory()) continue;
@@ -407,7 +408,7 @@ Expected<answer::Recommendation> Recommender::answer() {
   if (result.choices.empty()) return no_choice(all, infeasible_, {options_.deadline, options_.budget});
   mark_best(result);
   result.would_help = would_help(result, all, options_.max_nodes);
-  result.notes = notes_of(candidates_.front().scenario, result);
+  result.notes = notes_of(candidates_.front().scenario, asked_.precision, result);
   if (auto predicted = predict_best(result); !predicted) return tl::unexpected<Error>(predicted.error());
   add_notes_of_best(result);
   return result;

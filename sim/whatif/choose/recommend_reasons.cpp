@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "ddlsim/plan/lower.h"
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "predict/notes.h"
@@ -176,7 +177,8 @@ std::optional<std::string> price_dates_note(const std::vector<ServerChoice>& cho
 
 }  // namespace
 
-std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recommendation& result) {
+std::vector<std::string> notes_of(const Scenario& scenario, bool precision_stated,
+                                  const answer::Recommendation& result) {
   const ServerChoice& best = result.choices[result.cheapest];
   const double rate = static_cast<double>(best.batch) / best.step.in(seconds);
   std::vector<std::string> notes;
@@ -189,11 +191,13 @@ std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recomm
   if (result.fastest != result.cheapest) {
     notes.push_back("the fastest:" + as_settings(result.choices[result.fastest].settings));
   }
-  const auto has_servers = [&](std::size_t i) { return result.choices[i].strategy.starts_with("ps"); };
-  if (std::any_of(result.pareto.begin(), result.pareto.end(), has_servers)) {
+  if (plan::has_servers(scenario.strategy) && !scenario.strategy.colocated) {
     notes.emplace_back(
-        "ps: parameter servers on the workers' own machines (strategy.colocated=yes), which sum and update in the "
-        "host's memory; `predict --strategy ps` alone has machines of their own, which no price here counts");
+        "parameter servers: on machines of their own, which no price here counts (strategy.colocated=yes: on the "
+        "workers')");
+  }
+  if (!precision_stated && scenario.precision == Precision::kFp32 && scenario.model->has_layers()) {
+    notes.emplace_back("precision: nobody stated one; the runs are in fp32 (--precision bf16, fp16, tf32)");
   }
   if (auto dates = price_dates_note(result.choices)) notes.push_back(std::move(*dates));
   if (scenario.training.spot) {
@@ -206,7 +210,8 @@ std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recomm
 }
 
 void add_notes_of_best(answer::Recommendation& result) {
-  constexpr auto kOfBoth = std::to_array<std::string_view>({"fp32:", "storage:", "network:", "input: the first epoch"});
+  constexpr auto kOfBoth =
+      std::to_array<std::string_view>({"fp32:", "precision:", "storage:", "network:", "input: the first epoch"});
   constexpr auto kOfCheapest = std::to_array<std::string_view>({"kernels ", "software:"});
   const auto starts = [](const std::string& note, std::span<const std::string_view> words) {
     return std::any_of(words.begin(), words.end(), [&](std::string_view word) { return note.starts_with(word); });

@@ -47,7 +47,8 @@ struct Miss {
                                                   const std::vector<answer::ServerChoice>& all, std::int64_t max_nodes);
 
 /// What the answer takes for granted.
-[[nodiscard]] std::vector<std::string> notes_of(const Scenario& scenario, const answer::Recommendation& result);
+[[nodiscard]] std::vector<std::string> notes_of(const Scenario& scenario, bool precision_stated,
+                                                const answer::Recommendation& result);
 
 /// What the predictions of the cheapest and the fastest rest on, as far as it says which of them to trust: formats of
 /// fp32, storage, network; kernels and software of the cheapest. Requires their predictions.

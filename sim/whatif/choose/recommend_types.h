@@ -12,9 +12,6 @@ namespace ddlsim::whatif {
 /// Whether a cloud is among those asked for: "aws", "alibaba".
 [[nodiscard]] bool is_among(const std::vector<std::string>& providers, const std::string& provider);
 
-/// Errors: kNotFound for a cloud that no instance is of.
-[[nodiscard]] Expected<void> check_providers(const io::Catalog& catalog, const RecommendOptions& options);
-
 /// Of servers to choose from, those that have this GPU, with their prices: by any of its names; a file of one's own
 /// goes into every server. Errors: kNotFound for no GPU, kInfeasible where none has it.
 [[nodiscard]] Expected<void> keep_with_gpu(const io::Catalog& catalog, const std::string& gpu,

@@ -7,7 +7,6 @@ namespace ddlsim::whatif {
 void share_by(const Way& way, Scenario& scenario) {
   if (way.as_stated) return;
   scenario.strategy.kind = way.kind;
-  scenario.strategy.colocated = way.kind == plan::StrategyKind::kPs;
   scenario.parallel.zero = way.zero;
   scenario.parallel.tensor = way.tensor;
   if (way.recompute) scenario.parallel.recompute = plan::Recompute::kFull;
@@ -21,7 +20,6 @@ std::vector<std::pair<std::string, std::string>> settings_of(const std::string& 
                                                             {"global_batch", std::to_string(choice.batch)}};
   if (way.as_stated) return settings;
   settings.emplace_back("strategy", name_of(plan::kStrategies, way.kind));
-  if (way.kind == plan::StrategyKind::kPs) settings.emplace_back("strategy.colocated", "yes");
   if (way.zero > 0) settings.emplace_back("parallel.zero", std::to_string(way.zero));
   if (way.tensor > 1) settings.emplace_back("parallel.tensor", std::to_string(way.tensor));
   if (way.recompute) settings.emplace_back("parallel.recompute", name_of(plan::kRecomputes, plan::Recompute::kFull));

@@ -20,7 +20,7 @@ struct Way {
   bool as_stated = false;  // as the job has it
 };
 
-/// Parameter servers run on the workers' machines: nobody priced others.
+/// Of servers none: `ps` is their ideal, which would rank before what anybody runs; who states them has them as stated.
 void share_by(const Way& way, Scenario& scenario);
 
 /// The same and the rest of a choice, as settings of the job that was stated; `node` as `--node` has it.

@@ -129,6 +129,8 @@ Expected<void> Sensitive::add_software() {
     answer::Swing swing{.name = fmt::format("software, {}", name_of(hardware::kSoftwareFeatures, one.feature)),
                         .low = significant(one.low),
                         .high = significant(one.high),
+                        .low_value = one.low,
+                        .high_value = one.high,
                         .measured = true,
                         .spread = "5 % to 95 % of the resampled sources"};
     if (auto added = add_swing(std::move(swing), with(one.low), with(one.high)); !added) return added;
@@ -154,6 +156,8 @@ Expected<void> Sensitive::add_kernels() {
   }
   swing.low = "x " + significant(low, 3);
   swing.high = "x " + significant(high, 3);
+  swing.low_value = low;
+  swing.high_value = high;
   const auto with = [](double factor) {
     return [factor](Scenario& s) { s.gpu_time_factor.set(s.gpu_time_factor.get() * factor); };
   };
@@ -185,6 +189,8 @@ Expected<void> Sensitive::add_share(std::string_view name, Stated<double> plan::
   return add_swing({.name = std::string(name),
                     .low = number_text(NumberKind::kShare, low, 3),
                     .high = number_text(NumberKind::kShare, high, 3),
+                    .low_value = low,
+                    .high_value = high,
                     .measured = false,
                     .spread = "10 % either way: nobody measured its spread"},
                    with(low), with(high));
@@ -207,6 +213,9 @@ Expected<void> Sensitive::add_conventions() {
     auto added = add_swing({.name = std::string(setting.path),
                             .low = number_text(setting.kind, *now * (1 - kConvention), 3),
                             .high = number_text(setting.kind, *now * (1 + kConvention), 3),
+                            .low_value = *now * (1 - kConvention),
+                            .high_value = *now * (1 + kConvention),
+                            .unit = std::string(si_unit(setting.kind)),
                             .measured = false,
                             .spread = "10 % either way: nobody measured its spread"},
                            with(1 - kConvention), with(1 + kConvention));
@@ -218,6 +227,8 @@ Expected<void> Sensitive::add_conventions() {
   return add_swing({.name = "jitter",
                     .low = number_text(NumberKind::kShare, jitter * (1 - kConvention), 3),
                     .high = number_text(NumberKind::kShare, jitter * (1 + kConvention), 3),
+                    .low_value = jitter * (1 - kConvention),
+                    .high_value = jitter * (1 + kConvention),
                     .measured = false,
                     .spread = "10 % either way: nobody measured its spread"},
                    with(jitter * (1 - kConvention)), with(jitter * (1 + kConvention)));

@@ -21,10 +21,6 @@ using answer::Stall;
 using answer::StallReport;
 using answer::StallRun;
 
-/// At the least: "typically from 5 to 60 minutes, depending on the instance size" (AWS EC2 User Guide, Amazon EC2
-/// instance network bandwidth).
-constexpr Time kBurstLasts = seconds(300);
-
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): what differs, then of what it is a share
 Stall stall(Time longer, Time shorter, Time whole) {
   const Time time = max(longer - shorter, Time::zero());
@@ -73,7 +69,6 @@ class Stash {
     report_.sample = job->model->sample;
     dataset_ = std::exchange(job->input.dataset, nullptr);
     job_ = std::move(*job);
-    if (auto lasts = sustain(); !lasts) return tl::unexpected<Error>(lasts.error());
     report_.title = describe(job_);
     if (auto run = add(StallRun::kSynthetic, job_); !run) return tl::unexpected<Error>(run.error());
     Scenario alone = job_;
@@ -107,15 +102,6 @@ class Stash {
     const double in_step =
         static_cast<double>(job_.batch * plan::replicas_of(job_)) * static_cast<double>(job_.strategy.accumulation);
     return static_cast<double>(job_.training.samples.value_or(dataset_->samples)) / in_step;
-  }
-
-  /// An epoch outlasts what a network reaches on credits alone.
-  Expected<void> sustain() {
-    if (!dataset_ || !job_.cluster.node.network_sustained || job_.cluster.nodes == 1) return {};
-    const auto burst = predict(job_);
-    if (!burst) return tl::unexpected<Error>(burst.error());
-    if (burst->step_time * epoch_steps() > kBurstLasts) job_.cluster.node.sustain_network();
-    return {};
   }
 
   [[nodiscard]] Expected<Scenario> resolved(const std::vector<Override>& settings) const {

@@ -40,6 +40,7 @@ std::string describe_split(const Scenario& scenario) {
 }  // namespace
 
 std::string describe(const Scenario& scenario) {
+  if (scenario.model == nullptr) return "no model";
   const hardware::Cluster& cluster = scenario.cluster;
   const hardware::Node& node = cluster.node;
   std::string text = fmt::format("{}, {} {} per {}, {}, {}{}, on {} x {}", scenario.model->name,

@@ -175,8 +175,9 @@ void add_precision_notes(const Scenario& scenario, std::vector<std::string>& not
             : "fp32: on this GPU TensorFlow (since 2.4) and PyTorch 1.7 to 1.11 run matrix products as TF32 unless "
               "told otherwise: --precision tf32");
   }
-  if (scenario.precision_assumed) {
-    notes.push_back("precision: nobody stated one; language models are trained in " + usual_precision_text(scenario));
+  if (scenario.precision_taken == scenario.precision) {
+    notes.push_back("precision: nobody stated one; models with causal attention are trained in " +
+                    usual_precision_text(scenario));
   }
   if (!scenario.software_layout.stated() && model.totals.convolutional && plan::layout_matters(scenario)) {
     notes.emplace_back(
@@ -206,6 +207,11 @@ void add_server_notes(const Question& question, std::vector<std::string>& notes)
   const plan::Strategy& strategy = scenario.strategy;
   if (question.scenario.cluster.nodes > 1 && !strategy.colocated) {
     notes.emplace_back("parameter servers: their own machines are not in the price");
+  }
+  if (scenario.framework.empty()) {
+    notes.emplace_back(
+        "parameter servers: ideal ones, without copies of gradients on the GPU; what frameworks run: --strategy tf-ps, "
+        "byteps, mxnet-kvstore");
   }
   if (!scenario.server_memory.stated()) {
     notes.push_back(fmt::format("assumed: a server's host memory moves {} (--set ps.memory_bandwidth=...)",
@@ -437,7 +443,7 @@ void add_run_notes(const Scenario& scenario, const Prediction& prediction, std::
   if (node.network_sustained && scenario.cluster.nodes > 1) {
     notes.push_back(
         fmt::format("network: the {} that a server reaches for minutes; it sustains {}, which a run of "
-                    "stated length (--samples, --steps) gets",
+                    "stated length (--samples, --steps) and a job that reads a data set (--dataset) get",
                     to_text_in_bits(node.network.bandwidth), to_text_in_bits(*node.network_sustained)));
   }
   if (prediction.training) {

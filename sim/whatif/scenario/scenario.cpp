@@ -336,7 +336,7 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
   cut_for_model(scenario);
   if (const auto usual = plan::usual_precision(scenario); usual && last_of(spelt.overrides, "precision") == nullptr) {
     scenario.precision = *usual;
-    scenario.precision_assumed = true;
+    scenario.precision_taken = *usual;
   }
   scenario.fusion = plan::fusion_of(scenario, last_of(spelt.overrides, "fusion") != nullptr);
   if (auto placed = check_servers(scenario, last_of(spelt.overrides, "strategy.servers")); !placed) {
@@ -351,8 +351,9 @@ Expected<Scenario> resolve_with(const io::Catalog& catalog, std::span<const Over
   if (auto passes = set_global_batch(scenario, samples); !passes) return tl::unexpected<Error>(passes.error());
   if (auto run = check_training(scenario); !run) return tl::unexpected<Error>(run.error());
   if (auto sound = check_goodput(scenario); !sound) return tl::unexpected<Error>(sound.error());
-  // A run outlasts what its servers' network reaches for minutes.
-  if (asks_for_training(scenario) || scenario.failures.stated()) scenario.cluster.node.sustain_network();
+  // A run, and epochs of a data set, outlast what its servers' network reaches for minutes.
+  const bool lasts = asks_for_training(scenario) || scenario.failures.stated() || scenario.input.dataset;
+  if (lasts) scenario.cluster.node.sustain_network();
   if (auto added = add_others(scenario, catalog, taken); !added) return tl::unexpected<Error>(added.error());
   return scenario;
 }

@@ -15,6 +15,7 @@ namespace {
 constexpr double kNoMost = std::numeric_limits<double>::max();            // what is infinite is out of range
 constexpr double kAboveZero = std::numeric_limits<double>::denorm_min();  // above zero
 constexpr auto kMostServers = static_cast<double>(hardware::kMaxNodes);
+constexpr double kMostJobs = 1000;  // of one simulation (sim/events)
 constexpr auto kMostGpus = static_cast<double>(hardware::kMaxGpusPerNode);
 
 /// A setting's value in SI units, and what is valid.
@@ -104,7 +105,7 @@ constexpr auto kOfJob = std::to_array<RangedValue>({
     {"gpu.time_factor", [](const Scenario& s) { return s.gpu_time_factor.get(); }, kAboveZero},
     {"straggler", [](const Scenario& s) { return s.straggler.get(); }, 1},
     {"straggler.gpus", [](const Scenario& s) { return as_number(s.stragglers); }, 1},
-    {"jobs", [](const Scenario& s) { return as_number(s.jobs); }, 1},
+    {"jobs", [](const Scenario& s) { return as_number(s.jobs); }, 1, kMostJobs},
     {"jobs.offset", [](const Scenario& s) { return s.jobs_offset->in(seconds); }, 0},
 });
 
@@ -213,6 +214,10 @@ Expected<void> check_cluster_values(const Scenario& scenario) {
 Expected<void> check_values(const Scenario& scenario) {
   if (scenario.model == nullptr) {
     return fail(ErrorCode::kInvalidArgument, "model: there is none", {}, {"name one (`ddlsim list models`)"});
+  }
+  if (!scenario.model->has_layers() && !scenario.model->features) {
+    return fail(ErrorCode::kInvalidArgument, "model: it has neither layers nor the features of a whole step", {},
+                {"load one of a file (models/README.md), or name one (`ddlsim list models`)"});
   }
   if (auto named = check_choices(scenario); !named) return named;
   if (auto sound = check_cluster_values(scenario); !sound) return sound;

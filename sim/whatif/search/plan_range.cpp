@@ -7,6 +7,7 @@
 
 #include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/software.h"
 #include "ddlsim/plan/stage_cuts.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/plural.h"
@@ -215,11 +216,13 @@ Expected<Scenario> base_of(const io::Catalog& catalog, std::span<const Override>
   if (!base) return tl::unexpected<Error>(base.error());
   if (auto sound = check_question(*base); !sound) return tl::unexpected<Error>(sound.error());
   // Nobody trains what needs a plan in fp32 where the GPU has 16-bit rates.
-  if (!names(stated, "precision") && !base->model->measured && base->cluster.node.gpu.peak.at(Precision::kBf16)) {
-    settings.push_back({"precision", "bf16", {}});
+  const Precision half = plan::half_precision(base->cluster.node.gpu);
+  if (!names(stated, "precision") && !base->model->measured && half != Precision::kFp32) {
+    const std::string name(name_of(kPrecisions, half));
+    settings.push_back({"precision", name, {}});
     base = resolve(catalog, settings);
     if (!base) return tl::unexpected<Error>(base.error());
-    notes.emplace_back("precision: nobody stated one; the plans are compared in bf16");
+    notes.push_back("precision: nobody stated one; the plans are compared in " + name);
   }
   if (const auto rates = cost::reached_rates(*base); !rates) return tl::unexpected<Error>(rates.error());
   if (!names(stated, "parallel.states") && activation_size(base->precision) < bytes(4) && !base->model->measured) {

@@ -467,3 +467,12 @@ TEST_CASE("lower: only what a model has can be split", "[unit][plan]") {
   job.parallel = {.zero = 0, .shard_ranks = 2, .recompute = Recompute::kFull};
   CHECK(refused(job).message == "shard ranks without anything to share");
 }
+
+TEST_CASE("lower: an order that leaves a dimension out, and a job without a model, are refused", "[unit][plan]") {
+  Job job = job_on(decoder(1), 4, 2);
+  CHECK(lower(job));
+  job.parallel.order.fill(Axis::kTensor);  // gradients would go nowhere
+  CHECK(lower(job).error().code == ErrorCode::kInvalidArgument);
+  CHECK(lower(job).error().message.find("parallel.order") != std::string::npos);
+  CHECK(lower(Job{}).error().message == "model: there is none");
+}

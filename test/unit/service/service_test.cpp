@@ -404,3 +404,14 @@ TEST_CASE("service: how to ask is OpenAPI, and its examples have answers", "[ser
     CHECK(schemas[std::string(command)]["properties"]["schema"]["const"] == schema);
   }
 }
+
+TEST_CASE("service: numbers beyond all numbers, and nothing, are said in words", "[unit][service]") {
+  const auto refused = [](const std::string& request) {
+    return all().answer("predict", request, service::Syntax::kJson).error();
+  };
+  const Error endless = refused("{\"model\": \"resnet50\",\n \"nodes\": 1e400}");
+  CHECK(endless.message == "the request is no JSON: '1e400' is beyond all numbers");
+  CHECK(endless.where.line == 2);
+  CHECK(endless.where.column == 11);
+  CHECK_THAT(refused(" null\n").message, Contains("a request must be a map"));
+}

@@ -30,7 +30,11 @@ TEST_CASE("formula: worked out", "[unit][formula]") {
 
 TEST_CASE("formula: what is none", "[unit][formula]") {
   const std::string deep(100000, '(');
-  for (const std::string text : {"", "1 +", "2 2", "(1", "max(1)", "max 1", "1..2 x", "$", "sqrt", deep.c_str()}) {
+  const std::string signs = std::string(100000, '-') + "1";
+  std::string calls;
+  for (int i = 0; i < 100000; ++i) calls += "max(";
+  for (const std::string text :
+       {"", "1 +", "2 2", "(1", "max(1)", "max 1", "1..2 x", "$", "sqrt", deep.c_str(), signs.c_str(), calls.c_str()}) {
     INFO(text.substr(0, 20));
     CHECK(evaluate(text, {}).error().code == ErrorCode::kParse);
   }

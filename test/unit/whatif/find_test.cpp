@@ -387,3 +387,17 @@ TEST_CASE("find: energy and CO2 of a run", "[unit][find]") {
       found(carbon, "gpu.time_factor", ("CO2 <= " + std::to_string(lit.training->carbon->in(grams)*0.9) + " g").c_str())
           .reached);
 }
+
+TEST_CASE("find: what holds around a turn alone is found", "[unit][find]") {
+  // Goodput has one best interval of checkpoints, between two of the values that are tried first.
+  const std::vector<Override> base = job({{"nodes", "512", {}},
+                                          {"failures.mtbf_gpu", "20000 h", {}},
+                                          {"checkpoint.write", "30 s", {}},
+                                          {"training.steps", "1000000", {}}});
+  const auto best = with(base, {}).goodput->share;
+  const std::string condition = "goodput >= " + std::to_string(100 * (best - 1e-3)) + " %";
+  const auto answer = found(base, "checkpoint.interval", condition.c_str());
+  CHECK(answer.value);
+  CHECK_FALSE(answer.monotone);
+  CHECK_FALSE(answer.holding.empty());
+}

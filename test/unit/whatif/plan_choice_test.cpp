@@ -239,3 +239,12 @@ TEST_CASE("plan choice: an early limit answers with the best so far, and counts 
     CHECK(now <= looks * share + 20);
   }
 }
+
+TEST_CASE("plan choice: where nobody states a precision plans are in the GPU's 16 bits", "[unit][whatif]") {
+  const auto said = [](const char* node, const std::string& words) {
+    return has_note(chosen({{"model", "bert_large", {}}, {"node", node, {}}, {"global_batch", "64", {}}}), words);
+  };
+  CHECK(said("dgx1-v100", "the plans are compared in fp16"));
+  CHECK(said("dgx-a100", "the plans are compared in bf16"));
+  CHECK_FALSE(said("dgx1-p100", "the plans are compared in"));
+}

@@ -166,7 +166,7 @@ TEST_CASE("predict: a network of convolutions keeps as much whoever shares its s
   CHECK(shared.optimizer_state < plain.optimizer_state);
 }
 
-TEST_CASE("predict: language models are trained in 16 bits where nobody says otherwise", "[unit][whatif]") {
+TEST_CASE("predict: causal attention is trained in 16 bits where nobody says otherwise", "[unit][whatif]") {
   const auto precision = [](std::vector<Override> settings) { return asked(std::move(settings)).precision; };
   CHECK(precision({{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}}}) == "bf16");
   CHECK(precision({{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}}, {"precision", "fp32", {}}}) == "fp32");
@@ -178,12 +178,13 @@ TEST_CASE("predict: language models are trained in 16 bits where nobody says oth
                                    [](const std::string& n) { return n.starts_with("precision: nobody stated one"); });
     return p.precision + (note == p.notes.end() ? "" : note->substr(note->find(';') + 1));
   };
-  CHECK(note_of("a100-sxm4-80gb") == "bf16 language models are trained in bf16");
+  CHECK(note_of("a100-sxm4-80gb") == "bf16 models with causal attention are trained in bf16");
   // Volta's and Turing's units of 16 bits know fp16 alone; before them nothing is faster than fp32.
   CHECK_THAT(note_of("v100-sxm2-32gb"),
-             StartsWith("fp16 language models are trained in fp16 on GPUs without bf16, as"));
-  CHECK_THAT(note_of("t4"), StartsWith("fp16 language models are trained in fp16 on GPUs without bf16, as"));
-  CHECK_THAT(note_of("p100-sxm2-16gb"), StartsWith("fp32 language models are trained in 16 bits, which"));
+             StartsWith("fp16 models with causal attention are trained in fp16 on GPUs without bf16, as"));
+  CHECK_THAT(note_of("t4"),
+             StartsWith("fp16 models with causal attention are trained in fp16 on GPUs without bf16, as"));
+  CHECK_THAT(note_of("p100-sxm2-16gb"), StartsWith("fp32 models with causal attention are trained in 16 bits, which"));
   CHECK_THAT(note_of("p100-sxm2-16gb"), EndsWith("multiplies no faster: fp32"));
 }
 

@@ -116,6 +116,7 @@ TEST_CASE("training: a run outlasts what a network reaches for minutes", "[unit]
   CHECK(rate({}) == Approx(25));
   CHECK(rate({{"training.steps", "1000", {}}}) == Approx(5));
   CHECK(rate({{"training.steps", "1000", {}}, {"network", "10 Gb/s", {}}}) == Approx(10));  // as stated
+  CHECK(rate({{"input.dataset", "imagenet", {}}}) == Approx(5));
 }
 
 TEST_CASE("training: what makes no run is refused", "[unit][whatif]") {
