@@ -128,6 +128,11 @@ TEST_CASE("launch: torchtitan", "[unit][io][launch]") {
   CHECK_THAT(fault("[training]\nlocal_batch_size = 1\n[activation_checkpoint]\nmode = \"some\"\n"),
              Contains("valid: none, selective, full"));
   CHECK_THAT(fault("[tool]\nx = 1\n"), Contains("no torchtitan configuration"));
+  const LaunchImport by_operator = read(
+      "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[activation_checkpoint]\nmode = \"selective\"\n"
+      "selective_ac_option = \"op\"\n");
+  CHECK(value(by_operator, "parallel.recompute") == "per-op");
+  CHECK(value(by_operator, "parallel.recompute_stops") == "yes");
 }
 
 TEST_CASE("launch: software is that of the framework's published runs", "[unit][io][launch]") {

@@ -309,6 +309,25 @@ TEST_CASE("memory: whole models that compute again have DDP's buckets too", "[un
   CHECK(held_by(job).buffers.in(bytes) == Approx(plain.in(bytes)));
 }
 
+TEST_CASE("memory: per operator a block keeps its input and the outputs that do not run again", "[unit][plan]") {
+  Job job = products(4, 10);
+  job.model = ddlsim::test::decoder(6);
+  job.parallel = {};
+  job.precision = Precision::kBf16;
+  job.parallel.recompute = Recompute::kFull;
+  const DataSize inputs = held_by(job).activations;
+  job.parallel.recompute = Recompute::kPerOp;
+  // q 512, v 128, attention 512 and 4 bytes of row sums for each of 8 heads, gate 1024, down 512; of 32 rows.
+  const double outputs = 32 * (2 * (512 + 128 + 512 + 1024 + 512) + 4 * 8) * static_cast<double>(job.batch);
+  CHECK((held_by(job).activations - inputs).in(bytes) == Approx(6 * outputs));
+  job.precision = Precision::kFp8;
+  job.parallel.recompute = Recompute::kFull;
+  const DataSize scaled = held_by(job).activations;
+  job.parallel.recompute = Recompute::kPerOp;
+  const double attention = 32 * (2 * 512 + 4 * 8) * static_cast<double>(job.batch);
+  CHECK((held_by(job).activations - scaled).in(bytes) == Approx(6 * attention));
+}
+
 TEST_CASE("memory: frozen weights beside adapters are held as they are computed with", "[unit][plan]") {
   Job job = products(4, 10);
   job.model = ddlsim::test::decoder(6);

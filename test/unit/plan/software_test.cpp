@@ -126,7 +126,7 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   CHECK(feature(job, SoftwareFeature::kSmallKernels) == 1);
   // From Ampere on, in TF32 and FP32, whatever the rates are.
   hardware::Gpu& gpu = job.cluster.node.gpu;
-  for (const auto& [now, value] : {std::pair(GpuGeneration::kVolta, 0), {GpuGeneration::kAmpere, 1}}) {
+  for (const auto& [now, value] : {std::pair(hardware::GpuGeneration::kVolta, 0), {hardware::GpuGeneration::kAmpere, 1}}) {
     gpu.nccl_tuning = now;
     for (const Precision precision : {Precision::kTf32, Precision::kFp32}) {
       job.precision = precision;
