@@ -59,8 +59,7 @@ TEST_CASE("software: the factor is the exponential of the effects", "[unit][plan
   CHECK(software_factor(job).compute == Approx(std::exp(0.10)));
   CHECK(software_factor(job).memory == Approx(std::exp(0.10)));
   job.precision = Precision::kTf32;
-  job.cluster.node.gpu.peak.fp32 = teraflops_per_second(10);
-  job.cluster.node.gpu.peak.tf32 = teraflops_per_second(40);
+  job.cluster.node.gpu.nccl_tuning = hardware::GpuGeneration::kAmpere;
   // Of memory: on kernels bound by it alone.
   CHECK(software_factor(job).compute == Approx(std::exp(0.10)));
   CHECK(software_factor(job).memory == Approx(std::exp(0.15)));
@@ -126,7 +125,8 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   CHECK(feature(job, SoftwareFeature::kSmallKernels) == 1);
   // From Ampere on, in TF32 and FP32, whatever the rates are.
   hardware::Gpu& gpu = job.cluster.node.gpu;
-  for (const auto& [now, value] : {std::pair(hardware::GpuGeneration::kVolta, 0), {hardware::GpuGeneration::kAmpere, 1}}) {
+  for (const auto& [now, value] :
+       {std::pair(hardware::GpuGeneration::kVolta, 0), {hardware::GpuGeneration::kAmpere, 1}}) {
     gpu.nccl_tuning = now;
     for (const Precision precision : {Precision::kTf32, Precision::kFp32}) {
       job.precision = precision;

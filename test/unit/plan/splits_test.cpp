@@ -449,10 +449,11 @@ TEST_CASE("lower: per operator all but attention and every other product is comp
 
 TEST_CASE("lower: per operator a product that routes to experts does not count", "[unit][plan]") {
   std::vector<workload::Layer> layers;
-  const std::shared_ptr<const workload::Model> dense = decoder(1);
+  const auto dense = decoder(1);
+  const auto experts = mixture();
   for (int block = 0; block < 2; ++block) {
     layers.insert(layers.end(), dense->layers.begin() + 1, dense->layers.begin() + 9);  // up to the first sum
-    layers.insert(layers.end(), mixture()->layers.begin(), mixture()->layers.end());
+    layers.insert(layers.end(), experts->layers.begin(), experts->layers.end());
   }
   Job job = job_on(test::model_of(std::move(layers), "experts"), 1, 1);
   job.precision = Precision::kBf16;
