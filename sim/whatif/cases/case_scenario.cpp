@@ -331,10 +331,9 @@ Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case&
   settings.push_back({"strategy", "allreduce", one.where});
   auto splits = splits_of(one);
   if (!splits) return splits;
-  // A framework's kernel of attention is not on every GPU: PyTorch has others on those before Ampere and after Hopper.
+  // A framework's kernel of attention is not on every GPU: PyTorch has others on those before Ampere.
   const auto gpu = catalog_.gpu(one.gpu);
-  const auto newest = hardware::GpuGeneration::kHopper;
-  const bool known = gpu && gpu->peak.bf16 && gpu->nccl_tuning.value_or(newest) <= newest;
+  const bool known = gpu && gpu->peak.bf16;
   if (!known) std::erase_if(*splits, [](const Override& setting) { return setting.path == "software.attention"; });
   settings.insert(settings.end(), splits->begin(), splits->end());
   return settings;

@@ -6,6 +6,7 @@
 #include <array>
 #include <variant>
 
+#include "ddlsim/cost/attention_time.h"
 #include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/order.h"
@@ -329,6 +330,17 @@ std::optional<std::string> copied_heads_note(const plan::Job& job) {
 
 namespace {
 
+/// Of a kernel of attention that somebody states and nobody measured on such GPUs.
+std::optional<std::string> attention_note(const Question& question) {
+  const hardware::Gpu& gpu = question.scenario.cluster.node.gpu;
+  const primitives::AttentionKernel kernel = question.scenario.software_attention;
+  const bool measured =
+      !gpu.nccl_tuning || cost::kernel_slowdown(kernel, *gpu.nccl_tuning, primitives::AttentionPass::kForward);
+  if (measured || !question.scenario.model->totals.attention) return std::nullopt;
+  return fmt::format("software.attention: nobody measured {} on GPUs of {}'s generation; taken as the GPU's fastest",
+                     name_of(primitives::kAttentionKernels, kernel), gpu.name);
+}
+
 /// What the time of kernels rests on.
 void add_kernel_notes(const Question& question, Prediction& prediction) {
   const Scenario& scenario = question.scenario;
@@ -351,6 +363,7 @@ void add_kernel_notes(const Question& question, Prediction& prediction) {
         "attention: one kernel (FlashAttention), as in 16 bits since PyTorch 2.0; --set fusion=none has "
         "a kernel for every operation");
   }
+  if (auto attention = attention_note(question)) notes.push_back(std::move(*attention));
   add_precision_notes(scenario, notes);
   add_taken_notes(scenario, notes);
   if (prediction.scaling_efficiency > 1.05 && scenario.parallel.expert > 1) {

@@ -103,6 +103,15 @@ inline std::vector<plan::Row> rows_of_kind(const plan::StepPlan& plan, plan::Row
   return found;
 }
 
+/// Of one operation that goes on around a pass of a layer.
+inline std::vector<plan::Row> around(const std::vector<plan::Row>& rows, primitives::CollectiveOp op,
+                                     plan::Point needed) {
+  std::vector<plan::Row> found;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(found),
+               [&](const plan::Row& row) { return row.op == op && row.needed == needed; });
+  return found;
+}
+
 inline constexpr plan::Point forward(std::size_t layer) { return {plan::Moment::kForward, layer}; }
 inline constexpr plan::Point backward(std::size_t layer) { return {plan::Moment::kBackward, layer}; }
 inline constexpr plan::Point kBegin{plan::Moment::kBegin, 0};

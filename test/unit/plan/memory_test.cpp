@@ -309,6 +309,19 @@ TEST_CASE("memory: whole models that compute again have DDP's buckets too", "[un
   CHECK(held_by(job).buffers.in(bytes) == Approx(plain.in(bytes)));
 }
 
+TEST_CASE("memory: what products make is a rank's part, or what ranks have yet to add up", "[unit][plan]") {
+  const auto model = ddlsim::test::decoder(1);
+  const auto made = [&](std::size_t layer, std::int64_t tensor) {
+    return kept_activations(model->layers, {.tensor = tensor, .precision = Precision::kBf16})[layer].output.in(bytes);
+  };
+  CHECK(made(2, 1) == 2 * 32 * 512);  // q
+  CHECK(made(2, 2) == 32 * 512);
+  CHECK(made(13, 1) == 2 * 32 * 512);  // down: whole rows on each rank
+  CHECK(made(13, 2) == 2 * 32 * 512);
+  CHECK(made(6, 2) == 32 * (512 + 2 * 8));  // attention and its row sums
+  CHECK(made(1, 1) == 0);
+}
+
 TEST_CASE("memory: per operator a block keeps its input and the outputs that do not run again", "[unit][plan]") {
   Job job = products(4, 10);
   job.parallel = {};

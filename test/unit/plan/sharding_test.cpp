@@ -176,6 +176,10 @@ TEST_CASE("lower: what is kept for backward goes to the host and back, block by 
   // Computed again, a block keeps its input alone.
   job.parallel.recompute = Recompute::kFull;
   CHECK(rows_of_kind(lower(job).value(), RowKind::kCopy)[1].size.in(bytes) == 4 * 32 * 512);
+  // Per operator its input, q 512, v 128, attention 512, gate 1024 and down 512.
+  job.parallel.recompute = Recompute::kPerOp;
+  CHECK(rows_of_kind(lower(job).value(), RowKind::kCopy)[1].size.in(bytes) ==
+        4 * 32 * (512 + 512 + 128 + 512 + 1024 + 512));
 }
 
 TEST_CASE("lower: the order of axes says which ranks are neighbours", "[unit][plan]") {

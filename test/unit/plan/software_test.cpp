@@ -220,6 +220,10 @@ TEST_CASE("software: convolutions lag behind tensor cores that are sixteen times
     peak.fp16 = peak.fp32 * times;
     CHECK(feature(job, SoftwareFeature::kWideConvolution) == Approx(value).margin(1e-6));
   }
+  // On kernels bound by arithmetic alone: memory is read no slower for it.
+  job.software = learnt({{.feature = SoftwareFeature::kWideConvolution, .effect = 0.3}});
+  CHECK(software_factor(job).compute == Approx(std::exp(0.3)));
+  CHECK(software_factor(job).memory == 1);
   job.precision = Precision::kFp32;
   CHECK(feature(job, SoftwareFeature::kWideConvolution) == 0);
   job.precision = Precision::kBf16;

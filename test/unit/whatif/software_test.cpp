@@ -121,3 +121,23 @@ TEST_CASE("software: recurrent layers wait between steps as long as their librar
   CHECK(step("software.year", "2018.9") - graphs == Approx(26 * kSteps).epsilon(1e-3));
   CHECK(step("software.year", "2026") == step("software.year", "2019"));
 }
+
+// A torchtitan job states flash-2; asked on a GPU that came later it was refused.
+TEST_CASE("software: a kernel of attention that nobody measured is as fast as the best, and a note says so",
+          "[unit][whatif]") {
+  const auto predicted_with = [](const std::string& kernel) {
+    const std::vector<Override> job{
+        {"model", "llama_3_1_8b", {}}, {"node", "dgx-b200", {}},  {"batch", "1", {}},
+        {"parallel.zero", "3", {}},    {"precision", "bf16", {}}, {"software.attention", kernel, {}}};
+    return predict(resolve(test::catalog(), job).value()).value();
+  };
+  const auto best = predicted_with("best");
+  const auto flash = predicted_with("flash-2");
+  CHECK(flash.step_time == best.step_time);
+  const auto says = [](const auto& answer) {
+    return std::any_of(answer.notes.begin(), answer.notes.end(),
+                       [](const std::string& note) { return note.starts_with("software.attention: nobody measured"); });
+  };
+  CHECK(says(flash));
+  CHECK_FALSE(says(best));
+}
