@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "choose/find_start.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
