@@ -1,5 +1,7 @@
 #include "json.h"
 
+#include <vector>
+
 #include "ddlsim/report/program.h"
 #include "goodput_lines.h"
 
@@ -9,6 +11,76 @@ namespace {
 Json shares(const answer::TimeShares& sums) {
   return {
       {"input", sums.input}, {"compute", sums.compute}, {"memory", sums.memory}, {"communication", sums.communication}};
+}
+
+Json breakdown(const answer::Breakdown& parts) {
+  return {{"compute", parts.compute.in(seconds)},
+          {"memory", parts.memory.in(seconds)},
+          {"launch", parts.launch.in(seconds)},
+          {"input_exposed", parts.input_exposed.in(seconds)},
+          {"communication", parts.communication.in(seconds)},
+          {"communication_exposed", parts.communication_exposed.in(seconds)},
+          {"bubble", parts.bubble.in(seconds)},
+          {"other", parts.other.in(seconds)}};
+}
+
+Json traffic(const std::vector<answer::LinkTraffic>& links) {
+  Json all = Json::array();
+  for (const answer::LinkTraffic& link : links) {
+    all.push_back({{"link", link.link}, {"bytes", link.bytes.in(bytes)}, {"time_s", link.time.in(seconds)}});
+  }
+  return all;
+}
+
+Json input_part(const answer::InputPart& input) {
+  Json json{{"dataset", input.dataset.empty() ? Json(nullptr) : Json(input.dataset)},
+            {"exposed_s", input.exposed.in(seconds)},
+            {"needed_samples_per_s", input.needed_samples_per_second},
+            {"needed_copies_bytes_per_s", input.needed_copies.in(bytes_per_second)}};
+  if (input.samples_per_second) {
+    json["loader"] = input.loader;
+    json["loader_samples_per_s"] = *input.samples_per_second;
+    json["bound_by"] = input.bound_by;
+    json["from_storage"] = input.from_storage;
+    json["from_other_servers"] = input.from_servers;
+  }
+  return json;
+}
+
+Json ledger(const answer::MemoryLedger& memory) {
+  return {{"rank", memory.rank},
+          {"weights_bytes", memory.weights.in(bytes)},
+          {"gradients_bytes", memory.gradients.in(bytes)},
+          {"gradients_later_bytes", memory.gradients_later.in(bytes)},
+          {"master_bytes", memory.master.in(bytes)},
+          {"optimizer_bytes", memory.optimizer_state.in(bytes)},
+          {"activations_bytes", memory.activations.in(bytes)},
+          {"micro_batches", memory.micro_batches},
+          {"loss_bytes", memory.loss.in(bytes)},
+          {"working_bytes", memory.working.in(bytes)},
+          {"buffers_bytes", memory.buffers.in(bytes)},
+          {"context_bytes", memory.context.in(bytes)},
+          {"slack_bytes", memory.slack.in(bytes)},
+          {"device_bytes", memory.all().in(bytes)},
+          {"capacity_bytes", memory.capacity.in(bytes)},
+          {"host_bytes", memory.host.in(bytes)},
+          {"host_capacity_bytes", memory.host_capacity.in(bytes)}};
+}
+
+Json parallel(const answer::Split& split) {
+  return {{"data", split.data},
+          {"tensor", split.tensor},
+          {"context", split.context},
+          {"expert", split.expert},
+          {"expert_tensor", split.expert_tensor},
+          {"pipeline", split.pipeline},
+          {"virtual_stages", split.virtual_stages},
+          {"schedule", split.schedule},
+          {"zero", split.zero},
+          {"recompute", split.recompute},
+          {"micro_batch", split.micro_batch},
+          {"passes", split.passes},
+          {"global_batch", split.global_batch()}};
 }
 
 }  // namespace
@@ -22,51 +94,11 @@ Json to_json(const answer::Prediction& p) {
   json["bottleneck"] = p.bottleneck;
   json["interval_90_s"] = {p.interval_90.first.in(seconds), p.interval_90.second.in(seconds)};
   json["provenance"] = to_string(p.provenance);
-  const answer::Breakdown& parts = p.breakdown;
-  json["breakdown_s"] = {{"compute", parts.compute.in(seconds)},
-                         {"memory", parts.memory.in(seconds)},
-                         {"launch", parts.launch.in(seconds)},
-                         {"input_exposed", parts.input_exposed.in(seconds)},
-                         {"communication", parts.communication.in(seconds)},
-                         {"communication_exposed", parts.communication_exposed.in(seconds)},
-                         {"bubble", parts.bubble.in(seconds)},
-                         {"other", parts.other.in(seconds)}};
-  json["traffic"] = Json::array();
-  for (const answer::LinkTraffic& traffic : p.traffic) {
-    json["traffic"].push_back(
-        {{"link", traffic.link}, {"bytes", traffic.bytes.in(bytes)}, {"time_s", traffic.time.in(seconds)}});
-  }
-  const answer::InputPart& input = p.input;
-  json["input"] = {{"dataset", input.dataset.empty() ? Json(nullptr) : Json(input.dataset)},
-                   {"exposed_s", input.exposed.in(seconds)},
-                   {"needed_samples_per_s", input.needed_samples_per_second},
-                   {"needed_copies_bytes_per_s", input.needed_copies.in(bytes_per_second)}};
-  if (input.samples_per_second) {
-    json["input"]["loader"] = input.loader;
-    json["input"]["loader_samples_per_s"] = *input.samples_per_second;
-    json["input"]["bound_by"] = input.bound_by;
-    json["input"]["from_storage"] = input.from_storage;
-    json["input"]["from_other_servers"] = input.from_servers;
-  }
+  json["breakdown_s"] = breakdown(p.breakdown);
+  json["traffic"] = traffic(p.traffic);
+  json["input"] = input_part(p.input);
   json["memory_bytes_per_gpu"] = p.memory_per_gpu.in(bytes);
-  const answer::MemoryLedger& memory = p.memory;
-  json["memory"] = {{"rank", memory.rank},
-                    {"weights_bytes", memory.weights.in(bytes)},
-                    {"gradients_bytes", memory.gradients.in(bytes)},
-                    {"gradients_later_bytes", memory.gradients_later.in(bytes)},
-                    {"master_bytes", memory.master.in(bytes)},
-                    {"optimizer_bytes", memory.optimizer_state.in(bytes)},
-                    {"activations_bytes", memory.activations.in(bytes)},
-                    {"micro_batches", memory.micro_batches},
-                    {"loss_bytes", memory.loss.in(bytes)},
-                    {"working_bytes", memory.working.in(bytes)},
-                    {"buffers_bytes", memory.buffers.in(bytes)},
-                    {"context_bytes", memory.context.in(bytes)},
-                    {"slack_bytes", memory.slack.in(bytes)},
-                    {"device_bytes", memory.all().in(bytes)},
-                    {"capacity_bytes", memory.capacity.in(bytes)},
-                    {"host_bytes", memory.host.in(bytes)},
-                    {"host_capacity_bytes", memory.host_capacity.in(bytes)}};
+  json["memory"] = ledger(p.memory);
   json["fits"] = p.fits ? Json(*p.fits) : Json(nullptr);
   json["mfu"] = p.mfu;
   json["hfu"] = p.hfu;
@@ -74,20 +106,7 @@ Json to_json(const answer::Prediction& p) {
   json["gpus"] = p.gpus;
   json["batch_per_gpu"] = p.batch_per_gpu;
   json["sample"] = p.sample;
-  const answer::Split& split = p.split;
-  json["parallel"] = {{"data", split.data},
-                      {"tensor", split.tensor},
-                      {"context", split.context},
-                      {"expert", split.expert},
-                      {"expert_tensor", split.expert_tensor},
-                      {"pipeline", split.pipeline},
-                      {"virtual_stages", split.virtual_stages},
-                      {"schedule", split.schedule},
-                      {"zero", split.zero},
-                      {"recompute", split.recompute},
-                      {"micro_batch", split.micro_batch},
-                      {"passes", split.passes},
-                      {"global_batch", split.global_batch()}};
+  json["parallel"] = parallel(p.split);
   json["model_flops_per_s_per_gpu"] = p.rate_per_gpu().in(flops_per_second);
   if (const auto tokens = p.tokens_per_second()) {
     json["tokens_per_s"] = *tokens;
