@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -18,6 +17,7 @@
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/workload/fusion.h"
 #include "ddlsim/workload/passes.h"
+#include "predict/bottleneck.h"
 #include "predict/correction.h"
 #include "predict/input_part.h"
 #include "predict/interval.h"
@@ -28,90 +28,6 @@ namespace {
 
 using answer::Fidelity;
 using answer::Prediction;
-
-/// The bubble, where a pipeline stands for more than half of its step; else the resource that, 10 % faster, shortens
-/// the step most. What it takes by itself bounds what it can give, so resources are asked in that order and most are
-/// never asked. Where messages stick out for more than half of a step and no link alone helps, for they bound each
-/// other (PCIe and the host's memory), it is the busiest of them.
-std::string bottleneck_of(const Question& question, const Laid& laid) {
-  constexpr double kFaster = 1.1;
-  struct Resource {
-    std::string_view name;
-    Time busy;
-    double cost::Variation::*speed;
-  };
-  const answer::Breakdown& parts = laid.line.parts;
-  if (parts.bubble > laid.line.step / 2.0) return "pipeline bubble";
-  const auto on = [&](std::string_view link) {
-    Time sum;
-    for (const answer::LinkTraffic& traffic : laid.traffic) {
-      if (traffic.link.starts_with(link)) sum += traffic.time;
-    }
-    return sum;
-  };
-  const Time busiest = max(on("network"), max(on("nvlink"), on("pcie")));
-  const hardware::Cluster& cluster = question.scenario.cluster;
-  const plan::Efficiency& share = question.scenario.efficiency;
-  const bool pcie_feeds_network =
-      cluster.node.pcie.bandwidth * (share.pcie * static_cast<double>(cluster.gpus_per_node)) <
-      cluster.node.network_bandwidth() * (share.network * kFaster);
-  // Weights cross PCIe both ways, and PCIe may be what bounds a node's network port.
-  const Time pcie = on("pcie") * 2.0 + (pcie_feeds_network ? on("network") : Time::zero());
-  // Stations of servers that no link's traffic shows.
-  const bool servers = laid.step && laid.step->servers;
-  const bool in_host = servers || question.scenario.parallel.offload_optimizer;
-  const Time at_servers = in_host ? parts.communication : Time::zero();
-  const auto transport = cluster.node.network.transport->value_or(cost::assumed_transport(cluster.node));
-  const bool by_tcp = transport == hardware::NetworkTransport::kTcp ||
-                      question.scenario.collective.kind == plan::CollectiveLibraryKind::kGloo;
-  Time at_transport = by_tcp ? on("network") : Time::zero();
-  if (servers && question.scenario.ps_transport.get()) at_transport = at_servers;
-  using Varied = cost::Variation;
-  const Time loading = laid.line.loading + laid.line.starved;
-  const bool reads = laid.step && laid.step->loader && laid.step->loader->storage > Time::zero();
-  const bool through_port = laid.step && laid.step->loader && laid.step->loader->network > Time::zero();
-  std::array<Resource, 11> resources{{
-      {"gpu compute", parts.compute, &Varied::compute},
-      {"gpu memory bandwidth", parts.memory, &Varied::memory},
-      {"kernel launches", parts.launch, &Varied::launch},
-      {"network", on("network") + (through_port ? loading : Time::zero()), &Varied::network},
-      {"nvlink", on("nvlink"), &Varied::nvlink},
-      {"pcie", pcie, &Varied::pcie},
-      {"server memory", at_servers, &Varied::server_memory},
-      {"transport", at_transport, &Varied::transport},
-      {"storage", reads ? loading : Time::zero(), &Varied::storage},
-      {"cpu", laid.step && laid.step->loader ? loading : Time::zero(), &Varied::cpu},
-      {"latency", max(parts.communication - busiest, Time::zero()), &Varied::latency},
-  }};
-  std::sort(resources.begin(), resources.end(), [](const Resource& a, const Resource& b) { return b.busy < a.busy; });
-  std::string_view best = resources.front().name;
-  Time most;
-  for (const Resource& resource : resources) {
-    if (resource.busy * (1.0 - 1.0 / kFaster) <= most) break;
-    cost::Variation faster;
-    faster.*resource.speed = kFaster;
-    const auto varied = lay_out(question, faster, answer::Detail::kTime);
-    const Time gain = varied ? laid.line.step - varied->line.step : Time::zero();
-    if (gain > most) {
-      most = gain;
-      best = resource.name;
-    }
-  }
-  // Cards and the slots that feed them are bought to match: where neither alone helps, both may.
-  if (on("network") * (1.0 - 1.0 / kFaster) > most) {
-    cost::Variation both;
-    both.network = both.pcie = kFaster;
-    const auto varied = lay_out(question, both, answer::Detail::kTime);
-    if (varied && laid.line.step - varied->line.step > most) return "network";
-  }
-  constexpr double kAlmostNothing = 0.25;
-  const Time all = laid.line.step * (1.0 - 1.0 / kFaster);
-  if (parts.communication_exposed > laid.line.step / 2.0 && most < all * kAlmostNothing) {
-    if (busiest == on("network") && busiest > Time::zero()) return "network";
-    if (busiest > Time::zero()) return on("nvlink") >= on("pcie") ? "nvlink" : "pcie";
-  }
-  return std::string(best);
-}
 
 /// The same way of training without a split: what one GPU with memory enough would do.
 plan::Parallel whole(plan::Parallel parallel) {

@@ -1,0 +1,16 @@
+// What would shorten a step most. Private to the room.
+#pragma once
+
+#include <string>
+
+#include "predict/question.h"
+
+namespace ddlsim::whatif {
+
+/// The bubble, where a pipeline stands for more than half of its step; else the resource that, 10 % faster, shortens
+/// the step most. What it takes by itself bounds what it can give, so resources are asked in that order and most are
+/// never asked. Where messages stick out for more than half of a step and no link alone helps, for they bound each
+/// other (PCIe and the host's memory), it is the busiest of them.
+[[nodiscard]] std::string bottleneck_of(const Question& question, const Laid& laid);
+
+}  // namespace ddlsim::whatif
