@@ -225,8 +225,15 @@ class Pricing {
       if (!model) return tl::unexpected<Error>(model.error());
       step.groups[g] = std::move(*model);
     }
-    if (step.groups.front()) {
-      step.sm_share = sm_share_of(job_, step.groups.front()->communicator());
+    // Copies of whole experts sum gradients where there is one replica alone.
+    const auto sums = std::find_if(plan_.groups.begin(), plan_.groups.end(), [](const plan::RankGroup& group) {
+      const bool gradients =
+          group.role == plan::GroupRole::kGradients || group.role == plan::GroupRole::kExpertGradients;
+      return gradients && group.ranks > 1;
+    });
+    if (sums != plan_.groups.end()) {
+      const auto& model = step.groups[static_cast<std::size_t>(sums - plan_.groups.begin())];
+      step.sm_share = sm_share_of(job_, model->communicator());
       step.memory_per_wire_byte = bytes(kAccessesPerByte) / job_.cluster.node.gpu.memory_bandwidth;
     }
     return {};

@@ -47,6 +47,7 @@ bool multiplies_as_fp32(const Gpu& gpu, Precision precision) {
   if (precision == Precision::kFp32) return true;
   if (precision != Precision::kFp16 || !gpu.nccl_tuning) return false;
   if (*gpu.nccl_tuning == GpuGeneration::kPascal) return true;
+  if (gpu.half_units) return !*gpu.half_units;
   const bool turing = *gpu.nccl_tuning == GpuGeneration::kVolta && gpu.architecture == "Turing";
   return turing && gpu.peak.fp16 && *gpu.peak.fp16 <= gpu.peak.fp32 * kWithoutTensorCores;
 }

@@ -229,6 +229,7 @@ Expected<hardware::Gpu> read_gpu(const Node& document) {
   }
   gpu.pcie_id = reader.text("pcie");
   gpu.nccl_tuning = reader.optional_choice("nccl_tuning", hardware::kGpuGenerations);
+  if (gpu.architecture == "Turing") gpu.half_units = !hardware::multiplies_as_fp32(gpu, Precision::kFp16);
   gpu.peer_to_peer = reader.choice("peer_to_peer", kYesNo);
   gpu.tdp = reader.quantity<dimension::kEnergy - dimension::kTime>("tdp");
   gpu.sources = reader.sources({"kernels_of", "sm_count", "peak", "sustained", "memory", "nvlink", "pcie",

@@ -300,6 +300,12 @@ Expected<void> check_together(const Job& job) {
         "weights are gathered in 8 bits, but products take " + std::string(name_of(kPrecisions, job.precision)),
         "--precision fp8, or parallel.gather_fp8 no");
   }
+  const bool eight_bits = job.precision == Precision::kFp8 || job.precision == Precision::kFp4;
+  if ((parallel.states == States::kFp8 || parallel.states == States::kFp8Primary) && !eight_bits) {
+    return contradicts(
+        "weights are kept in 8 bits, but products take " + std::string(name_of(kPrecisions, job.precision)),
+        "--precision fp8, or parallel.states mixed");
+  }
   if (parallel.shard_ranks > 0 && parallel.zero == 0) {
     return contradicts("shard ranks without anything to share", "set parallel.zero, or parallel.shard_ranks 0");
   }

@@ -46,18 +46,23 @@ void exchange_by(const Job& job, StepPlan& plan) {
 
 std::vector<Row> gradients_of(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class,
                               const Chunk& chunk, KeptMessages& kept) {
-  if (plan.groups.front().ranks == 1) return {};
   const bool asynchronous = job.parallel.pipeline > 1 && is_asynchronous(plan.schedule);
+  const bool apart = !split.experts.empty();
+  const bool alone = plan.groups.front().ranks == 1;
+  // Whole experts have copies on the ranks of a tensor group, a single replica's too.
+  const auto copies = apart ? group_of(plan, GroupRole::kExpertGradients) : std::nullopt;
+  if (alone && !copies) return {};
   // How many servers there are decides nothing where tensors are spread over all of them.
   const Strategy strategy = job.strategy.placement == Placement::kEven ? as_sent(job) : with_servers(job);
   const std::int64_t samples = job.batch * job.strategy.accumulation;
-  const bool apart = !split.experts.empty();
-  std::vector<Row> rows = apart
-                              ? messages(chunk, strategy, samples, {.which = Which::kOthers, .chosen = &split.experts})
-                              : kept.of(chunk, strategy, samples);
-  if (const auto group = group_of(plan, GroupRole::kExpertGradients); apart && group) {
+  std::vector<Row> rows;
+  if (!alone) {
+    rows = apart ? messages(chunk, strategy, samples, {.which = Which::kOthers, .chosen = &split.experts})
+                 : kept.of(chunk, strategy, samples);
+  }
+  if (copies) {
     for (Row& row : messages(chunk, strategy, samples, {.which = Which::kChosen, .chosen = &split.experts})) {
-      row.group = *group;
+      row.group = *copies;
       rows.push_back(row);
     }
   }

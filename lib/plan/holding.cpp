@@ -192,18 +192,6 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
   return plain;
 }
 
-const Plainly& kept_by(const Job& job, const StepPlan& plan, Memo& memo) {
-  const KeptKey key{.model = plan.model.get(),
-                    .cut = activation_cut_of(job),
-                    .recompute = job.parallel.recompute,
-                    .recompute_every = job.parallel.recompute_every};
-  auto found = memo.kept.find(key);
-  if (found == memo.kept.end()) {
-    found = memo.kept.emplace(key, with_recomputation(job, plan, key.cut, blocks_in(plan.model, memo).blocks)).first;
-  }
-  return found->second;
-}
-
 /// Adds what a part's activations come to, when they and what its layers work with are most. `made`: gradients that
 /// layers leave behind, none where they stand from the start; returns those of that moment.
 DataSize add_activations(const Job& job, const HeldPart& part, const Plainly& plain, const std::vector<bool>& starts,
@@ -214,7 +202,7 @@ DataSize add_activations(const Job& job, const HeldPart& part, const Plainly& pl
   DataSize others = below * (part.in_flight - 1);
   DataSize on_gpu = DataSize::infinity();
   if (job.parallel.offload_activations) {
-    // Two blocks are on their way at most; the rest waits on the host.
+    // All but the last block, which is needed at once; two are on their way at most.
     DataSize largest;
     DataSize block;
     for (std::size_t i = 0; i < part.count; ++i) {
@@ -223,7 +211,7 @@ DataSize add_activations(const Job& job, const HeldPart& part, const Plainly& pl
       largest = max(largest, block);
     }
     on_gpu = largest * 2.0;
-    memory.host += others + below - min(below, on_gpu);
+    memory.host += others + below - block;
     others = DataSize::zero();
   }
   struct Most {
@@ -344,6 +332,18 @@ void add_boundaries(const Job& job, StepPlan& plan) {
 }
 
 }  // namespace
+
+const Plainly& kept_by(const Job& job, const StepPlan& plan, Memo& memo) {
+  const KeptKey key{.model = plan.model.get(),
+                    .cut = activation_cut_of(job),
+                    .recompute = job.parallel.recompute,
+                    .recompute_every = job.parallel.recompute_every};
+  auto found = memo.kept.find(key);
+  if (found == memo.kept.end()) {
+    found = memo.kept.emplace(key, with_recomputation(job, plan, key.cut, blocks_in(plan.model, memo).blocks)).first;
+  }
+  return found->second;
+}
 
 const BlockStarts& blocks_in(const std::shared_ptr<const workload::Model>& model, Memo& memo) {
   const auto [found, added] = memo.blocks.try_emplace(model.get());

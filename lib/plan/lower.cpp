@@ -152,7 +152,7 @@ void add_rows_of(const Job& job, const SplitModel& split, const RowsByLayer& sen
                               part.first));
     const auto add = [&](std::vector<Row> rows) { append(others, shifted(std::move(rows), part.first)); };
     if (job.parallel.offload_optimizer) add(offload_rows(job, plan, split, c, part.chunk, updated));
-    if (job.parallel.offload_activations) add(activation_rows(job, split, c, part.chunk));
+    if (job.parallel.offload_activations) add(activation_rows(job, plan, split, c, part.chunk, memo));
     add(rows_of_norms(plan, split, c, part.chunk));
     add(sent.within(part.chunk, c));
   }

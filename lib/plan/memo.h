@@ -101,6 +101,9 @@ struct Memo {
   std::map<KeptKey, Plainly> kept;
 };
 
+/// What a micro-batch keeps, by layer of the plan's model.
+[[nodiscard]] const Plainly& kept_by(const Job& job, const StepPlan& plan, Memo& memo);
+
 /// Of a model that the memo keeps.
 [[nodiscard]] const BlockStarts& blocks_in(const std::shared_ptr<const workload::Model>& model, Memo& memo);
 

@@ -155,4 +155,21 @@ DeviceOverhead device_overhead(const MemoryFootprint& footprint, const Job& job)
   return device_overhead(footprint, job.cluster.gpus(), split, lazily ? kCudaContext : kCudaContextBefore);
 }
 
+Bandwidth assumed_host_memory(const hardware::Node& node) {
+  constexpr double kSockets = 2;
+  const Bandwidth link = node.pcie.bandwidth;
+  if (link > gigabytes_per_second(200)) return gigabytes_per_second(256) * static_cast<double>(node.gpus);
+  if (link > gigabytes_per_second(45)) return gigabytes_per_second(8 * 38.4) * kSockets;
+  if (link > gigabytes_per_second(22)) return gigabytes_per_second(8 * 25.6) * kSockets;
+  return gigabytes_per_second(6 * 21.328) * kSockets;
+}
+
+Bandwidth host_memory_rate(const Job& job) {
+  const bool waits = job.parallel.offload_optimizer || job.parallel.offload_activations;
+  const bool serves = job.strategy.kind == StrategyKind::kPs && (job.strategy.colocated || job.cluster.nodes == 1);
+  if (job.server_memory.stated() || !(waits || serves)) return job.server_memory;
+  if (const auto datasheet = job.cluster.node.host.memory_bandwidth()) return *datasheet * kDefaultEfficiency;
+  return waits ? assumed_host_memory(job.cluster.node) * kDefaultEfficiency : job.server_memory.get();
+}
+
 }  // namespace ddlsim::plan

@@ -407,8 +407,9 @@ std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, const SplitM
   return rows;
 }
 
-std::vector<Row> activation_rows(const Job& job, const SplitModel& split, std::size_t rank_class, const Chunk& chunk) {
-  const bool per_op = job.parallel.recompute == Recompute::kPerOp;
+std::vector<Row> activation_rows(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class,
+                                 const Chunk& chunk, Memo& memo) {
+  const std::vector<DataSize>& kept_by_layer = kept_by(job, plan, memo).kept;
   const std::size_t end = chunk.first + chunk.count;
   std::vector<Row> rows;
   std::vector<std::size_t> starts;  // of blocks within the chunk, and its end
@@ -420,17 +421,9 @@ std::vector<Row> activation_rows(const Job& job, const SplitModel& split, std::s
   starts.push_back(chunk.count);
   // The last block is needed at once.
   for (std::size_t n = 0; n + 2 < starts.size(); ++n) {
-    double kept = 0;
-    for (std::size_t i = starts[n]; i < starts[n + 1]; ++i) kept += static_cast<double>(chunk[i].saved_elements);
-    if (split.is(split.recomputed, chunk.first + starts[n])) {
-      kept = 1;
-      for (const std::int64_t size : chunk[starts[n]].in) kept *= static_cast<double>(size);
-      for (std::size_t i = starts[n]; i < starts[n + 1] && per_op; ++i) {
-        if (!split.is(split.recomputed, chunk.first + i)) kept += static_cast<double>(chunk[i].output_elements);
-      }
-    }
-    if (kept == 0) continue;
-    const DataSize size = activation_size(job.precision) * (kept * static_cast<double>(job.batch));
+    DataSize size;
+    for (std::size_t i = starts[n]; i < starts[n + 1]; ++i) size += kept_by_layer[chunk.first + i];
+    if (size == DataSize::zero()) continue;
     const std::size_t last = starts[n + 1] - 1;
     rows.push_back({.kind = RowKind::kCopy,
                     .size = size,

@@ -110,9 +110,9 @@ void exchange_by(const Job& job, StepPlan& plan);
 [[nodiscard]] std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, const SplitModel& split,
                                             std::size_t rank_class, const Chunk& chunk, DataSize updated);
 
-/// What is kept for backward, to the host and back, block by block.
-[[nodiscard]] std::vector<Row> activation_rows(const Job& job, const SplitModel& split, std::size_t rank_class,
-                                               const Chunk& chunk);
+/// What is kept for backward, as memory counts it, to the host and back, block by block.
+[[nodiscard]] std::vector<Row> activation_rows(const Job& job, const StepPlan& plan, const SplitModel& split,
+                                               std::size_t rank_class, const Chunk& chunk, Memo& memo);
 
 /// A class's parts as chunks of the model, and where they begin in the class's own: those whose backward comes first
 /// stand first.

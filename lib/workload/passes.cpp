@@ -174,7 +174,7 @@ std::int64_t quantised_elements(const Layer& layer) {
 
 DataSize quantised_weight(int bits) {
   constexpr double kScale = 4.0 / 64;
-  return bytes(bits / 8.0 + kScale);
+  return bytes(bits / 8.0 + (bits == 4 ? kScale : 0));
 }
 
 Expected<void> adapt(std::vector<Layer>& layers, const Adapters& adapters) {

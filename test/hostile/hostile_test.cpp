@@ -131,6 +131,7 @@ TEST_CASE("hostile: wrong usage", "[hostile]") {
   refuses(kWrongUsage, plus(kJob, {"extra"}), {"unknown argument 'extra'"});
   refuses(kWrongUsage, plus(kJob, {"--nodes"}), {"--nodes"});
   refuses(kWrongUsage, plus(kJob, {"--network", "1 Gb/s", "--network", "2 Gb/s"}), {"--network is given twice"});
+  refuses(kWrongUsage, plus(kJob, {"--set", "nodes=2", "--set", "nodes=3"}), {"--set nodes is given twice"});
   refuses(kWrongUsage, plus(kJob, {"--json", "--format", "csv"}), {"--json and --format csv"});
   refuses(kWrongUsage, {"version", "--format", "nonsense"}, {"unknown argument '--format'"});
   refuses(kWrongUsage, plus(kJob, {"--set", "nodes"}), {"'nodes'", "PATH=VALUE"});

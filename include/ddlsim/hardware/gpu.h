@@ -93,6 +93,7 @@ struct Gpu {
   std::string nvlink_id;            // the link's file
   std::int64_t nvlink_links = 0;    // 0: as many as `nvlink` holds of that link
   std::string pcie_id;
+  std::optional<bool> half_units{};          // fp16 has units of its own, whatever peaks are stated; nothing: by them
   std::optional<GpuGeneration> nccl_tuning;  // nothing: nobody says, or NCCL does not run on it
   bool peer_to_peer = true;                  // over PCIe; without it GPUs meet in the host's memory
   Power tdp{};
@@ -106,7 +107,7 @@ struct Gpu {
 /// Whether products of a precision run in fp32's arithmetic, so that 16 bits are what is read and written alone: fp32
 /// itself, and fp16 without tensor cores, as frameworks ask for sums in fp32 (PyTorch aten/src/ATen/cuda/CUDABlas.cpp:
 /// compute type CUDA_R_32F). Without tensor cores: before Volta, and Turing's cards whose fp16 is twice fp32 and no
-/// more (GTX 16; with tensor cores it is four times and more).
+/// more (GTX 16; with tensor cores it is four times and more). A GPU of the catalogue has them or not by its own peaks.
 [[nodiscard]] bool multiplies_as_fp32(const Gpu& gpu, Precision precision);
 
 /// The precision whose rate its products run at.

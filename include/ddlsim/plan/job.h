@@ -114,14 +114,13 @@ struct Job {
 
 /// What a server's memory moves: as stated (ps.memory_bandwidth); for states and activations that wait on the host, and
 /// parameter servers on the workers' machines, the share of its CPUs' datasheets that Wang et al. (2019) assume of
-/// every link; else kDefaultServerMemory: nobody says what machines of their own have.
-[[nodiscard]] inline Bandwidth host_memory_rate(const Job& job) {
-  const auto datasheet = job.cluster.node.host.memory_bandwidth();
-  const bool waits = job.parallel.offload_optimizer || job.parallel.offload_activations;
-  const bool serves = job.strategy.kind == StrategyKind::kPs && (job.strategy.colocated || job.cluster.nodes == 1);
-  if (job.server_memory.stated() || !datasheet || !(waits || serves)) return job.server_memory;
-  return *datasheet * kDefaultEfficiency;
-}
+/// every link; where nobody says what its CPUs are, what waits on the host takes those of its host link's time; else
+/// kDefaultServerMemory: nobody says what machines of their own have.
+[[nodiscard]] Bandwidth host_memory_rate(const Job& job);
+
+/// By the datasheets of two sockets that came with a server's PCIe: six channels of DDR4-2666 with generation 3, eight
+/// of DDR4-3200 with 4, eight of DDR5-4800 with 5; a GPU's half of a Grace where that is its host (recalled).
+[[nodiscard]] Bandwidth assumed_host_memory(const hardware::Node& node);
 
 /// Whole copies of the model: what the other degrees leave of the GPUs.
 [[nodiscard]] inline std::int64_t replicas_of(const Job& job) {

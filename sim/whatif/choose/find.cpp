@@ -106,10 +106,12 @@ Expected<answer::Inverse> FindSearch::run(const FindOptions& options) {
   describe_tries(result);
   result.predictions = probes_.size() + 1;
   if (start->instead) {
-    result.notes.push_back(
-        fmt::format("{}: the job is none as it is stated; the search begins with the fewest that make "
-                    "it one, {}",
-                    variable_.path, start->instead->value));
+    const bool counted = variable_.kind == NumberKind::kCount;
+    result.notes.push_back(fmt::format("{}: {} {}", variable_.path,
+                                       counted ? "the job is none as it is stated; the search begins with the fewest "
+                                                 "that make it one,"
+                                               : "nobody says it; the search begins with",
+                                       start->instead->value));
   }
   for (const std::string& note : result.prediction.notes) result.notes.push_back(note);
   return result;

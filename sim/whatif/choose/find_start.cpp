@@ -29,6 +29,14 @@ Expected<SearchStart> started(const io::Catalog& catalog, std::span<const Overri
   return SearchStart{std::move(*scenario), std::move(*prediction), {}};
 }
 
+/// Of what a job may leave unsaid, and is looked for: where the search begins. Nothing: the job says it, or needs none.
+std::optional<std::string> first_value(std::string_view path, const Expected<SearchStart>& as_it_is) {
+  if (!as_it_is) return path == "checkpoint.bandwidth" ? std::optional<std::string>("1 GB/s") : std::nullopt;
+  if (path == "price" && !price_of(as_it_is->scenario)) return "1 $/h";
+  if (path == "failures.mtbf_gpu" && !as_it_is->scenario.failures.stated()) return "10000 h";
+  return std::nullopt;
+}
+
 /// Whether other counts may do: what nobody can read or find stays so with any number of servers.
 bool may_be_of_count(const Error& error) {
   return error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kUnsupported ||
@@ -40,8 +48,17 @@ bool may_be_of_count(const Error& error) {
 Expected<SearchStart> start_of_search(const io::Catalog& catalog, std::span<const Override> base,
                                       const NumberSetting& variable, Predictor& predictor) {
   auto as_it_is = started(catalog, base, predictor);
+  if (const auto value = first_value(variable.path, as_it_is)) {
+    std::vector<Override> settings(base.begin(), base.end());
+    settings.push_back({std::string(variable.path), *value, {}});
+    if (auto found = started(catalog, settings, predictor)) {
+      found->instead = settings.back();
+      return found;
+    }
+  }
+  if (as_it_is) return as_it_is;
   const bool gpus = variable.path == "nodes" || variable.path == "gpus_per_node";
-  if (as_it_is || !gpus || !may_be_of_count(as_it_is.error())) return as_it_is;
+  if (!gpus || !may_be_of_count(as_it_is.error())) return as_it_is;
   std::vector<Override> settings(base.begin(), base.end());
   settings.push_back({std::string(variable.path), "", {}});
   for (std::int64_t count = 1; count <= kMostTried; ++count) {

@@ -19,7 +19,7 @@ namespace ddlsim::whatif {
 struct SearchStart {
   Scenario scenario;
   answer::Prediction prediction;
-  std::optional<Override> instead;  // of the variable, where the job is none as it is stated
+  std::optional<Override> instead;  // of the variable, where the job is none as it is stated, or nobody says it
 };
 
 /// The job and what is predicted for it. Where servers or their GPUs are looked for and the job is none with those it

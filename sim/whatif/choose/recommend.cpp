@@ -487,6 +487,13 @@ Expected<answer::Recommendation> recommend(const io::Catalog& catalog, std::span
                                            const RecommendOptions& options) {
   auto asked = take_apart(stated);
   if (!asked) return tl::unexpected<Error>(asked.error());
+  const auto length = std::find_if(stated.begin(), stated.end(), [](const Override& s) {
+    return s.path == "training.steps" || s.path == "training.epochs";
+  });
+  if (length != stated.end() && !options.epochs_by_batch.empty()) {
+    return fail(ErrorCode::kInvalidArgument, length->path + " beside a table of epochs by global batch", length->where,
+                {"state one of them"});
+  }
   if (asked->global_batch && !options.epochs_by_batch.empty()) {
     const bool known = std::any_of(options.epochs_by_batch.begin(), options.epochs_by_batch.end(),
                                    [&](const auto& row) { return row.global_batch == *asked->global_batch; });

@@ -38,7 +38,8 @@ std::array<Resource, 11> resources_of(const Question& question, const Laid& laid
   const Time pcie = on_pcie * 2.0 + (pcie_feeds_network ? on_network : Time::zero());
   // Stations of servers that no link's traffic shows.
   const bool servers = laid.step && laid.step->servers;
-  const bool in_host = servers || question.scenario.parallel.offload_optimizer;
+  const plan::Parallel& split = question.scenario.parallel;
+  const bool in_host = servers || split.offload_optimizer || split.offload_activations;
   const Time at_servers = in_host ? parts.communication : Time::zero();
   const auto transport = cluster.node.network.transport->value_or(cost::assumed_transport(cluster.node));
   const bool by_tcp = transport == hardware::NetworkTransport::kTcp ||

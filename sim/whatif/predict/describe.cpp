@@ -25,8 +25,8 @@ std::string describe_split(const Scenario& scenario) {
   add(whole ? "whole expert" : "expert", parallel.expert);
   add("pipeline", parallel.pipeline);
   if (parallel.pipeline > 1) {
-    text += fmt::format(" ({}, {} micro-batches)", name_of(plan::kPipelineSchedules, parallel.schedule),
-                        to_text(scenario.strategy.accumulation));
+    text += fmt::format(" ({}, {} micro-batch{})", name_of(plan::kPipelineSchedules, parallel.schedule),
+                        to_text(scenario.strategy.accumulation), scenario.strategy.accumulation > 1 ? "es" : "");
   }
   add("data", plan::replicas_of(scenario));
   if (whole && parallel.expert == 1) text += ", whole experts";

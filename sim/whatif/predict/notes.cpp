@@ -479,6 +479,18 @@ void add_notes(const Question& question, const plan::Needed& needed, Prediction&
   if (!needed.tensors.complete) {
     notes.emplace_back("memory counts the weights alone: the model's activations are unknown");
   }
+  if (const double kept = scenario.parallel.expert_capacity;
+      kept > 0 && kept < 1 && workload::has_experts(*scenario.model)) {
+    notes.push_back(fmt::format(
+        "experts: a capacity of {:.6g} drops {:.3g} % of their rows or more: faster, but not the same training", kept,
+        100 * (1 - kept)));
+  }
+  if (!scenario.fusion.attention && has_one_kernel(*scenario.model)) {
+    notes.push_back(
+        fmt::format("attention: {} has it as one kernel, whatever fusion says; as products and a softmax it "
+                    "would take longer and keep more",
+                    scenario.model->name));
+  }
   add_exchange_notes(question, notes);
   const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;
   add_condition_notes(question, analytic, notes);

@@ -82,12 +82,6 @@ bool by_compression(const Question& q) {
 }
 bool by_learnt_fusion(const Question& q) { return plan::software_factor_range(q.scenario).has_value(); }
 
-bool has_one_kernel(const workload::Model& model) {
-  return std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
-    return layer.op && std::holds_alternative<workload::GroupedAttention>(*layer.op);
-  });
-}
-
 /// What is not listed always has one, in the analytic fidelity.
 constexpr auto kUses = std::to_array<Use>({
     {"strategy.grouping", by_several_gpus},
@@ -241,6 +235,12 @@ constexpr auto kSplitUses = std::to_array<SplitUse>({
 });
 
 }  // namespace
+
+bool has_one_kernel(const workload::Model& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
+    return layer.op && std::holds_alternative<workload::GroupedAttention>(*layer.op);
+  });
+}
 
 std::string unused_settings(const Question& question) {
   std::string unused;

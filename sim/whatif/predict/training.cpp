@@ -33,6 +33,25 @@ std::int64_t steps_of(const Scenario& scenario, const StepShape& shape) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(steps, 1e18)));
 }
 
+/// What reading from storage adds to a run's steps until memory has what it can hold. A server of n reads 1/n of a new
+/// order every epoch, so that (1-1/n)^(k-1) of what it reads in epoch k it has not read before.
+Time filling_caches(const Scenario& scenario, const StepShape& shape) {
+  constexpr double kNothingNew = 1e-3;
+  if (!shape.first_epoch_step) return {};
+  const bool own = scenario.input.cache.get() == plan::CachePolicy::kPage;
+  const double n = own ? static_cast<double>(scenario.cluster.nodes) : 1.0;
+  const auto of_epoch = static_cast<double>(steps_of_epoch(scenario, shape));
+  auto left = static_cast<double>(steps_of(scenario, shape));
+  Time all;
+  for (double unread = 1; unread > kNothingNew && left > 0; unread *= 1 - 1 / n) {
+    const Time more = *shape.first_epoch_step * unread - shape.step;
+    if (more <= Time::zero()) break;
+    all += more * std::min(of_epoch, left);
+    left -= of_epoch;
+  }
+  return all;
+}
+
 }  // namespace
 
 std::optional<std::int64_t> samples_of_epoch(const Scenario& scenario) {
@@ -118,10 +137,7 @@ answer::Training train(const Scenario& scenario, const StepShape& shape) {
   training.steps = steps_of(scenario, shape);
   if (!run.steps) training.epochs = run.epochs.value_or(1);
   training.stepping = shape.step * static_cast<double>(training.steps);
-  if (shape.first_epoch_step) {
-    const auto first = static_cast<double>(first_epoch_steps(scenario, shape));
-    training.stepping += max(*shape.first_epoch_step - shape.step, Time::zero()) * first;
-  }
+  training.stepping += filling_caches(scenario, shape);
   training.startup = run.startup;
   if (run.evaluation && training.epochs) {
     training.evaluation = *run.evaluation * std::floor(*training.epochs / run.evaluate_every);

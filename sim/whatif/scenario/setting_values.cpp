@@ -192,9 +192,10 @@ Expected<std::vector<std::size_t>> cuts_between_blocks(const workload::Model& mo
   const plan::CutPoints points = plan::cut_points_of(workload::blocks_of(model.layers), plan::loads_of(model.layers));
   const std::size_t sum = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   if (!points.repeated || sum != points.starts.size()) {
-    const std::string blocks = points.repeated ? fmt::format("{} blocks of ", points.starts.size()) : "";
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} layers in all, but {} has {}{}", sum, model.id, blocks, model.layers.size()));
+    const std::string parts = points.repeated
+                                  ? fmt::format("{} blocks ({} layers)", points.starts.size(), model.layers.size())
+                                  : fmt::format("{}", model.layers.size());
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} in all, but {} has {}", sum, model.id, parts));
   }
   std::vector<std::size_t> cuts;
   std::size_t block = 0;

@@ -199,7 +199,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_choice<&plan::Parallel::overlap_tensor>},
     {"parallel.overlap_p2p", "stages send beside their work: yes, no", "no",
      set_choice<&plan::Parallel::overlap_p2p>},
-    {"parallel.lora_rank", "adapters of this rank are trained, all else is frozen; 0: everything is trained", "16",
+    {"parallel.lora_rank", "adapters of this rank beside the products of attention (query, key, value, output) are trained, all else is frozen; 0: everything is trained", "16",
      set_degree<&plan::Parallel::lora_rank, 0, kMaxDegree>},
     {"parallel.frozen_bits", "of the frozen weights beside adapters: 4 (QLoRA), 8; 0: as they are computed with (where parallel.states is stated, as it says)", "4",
      [](Scenario& s, Value v, const io::Catalog&) {

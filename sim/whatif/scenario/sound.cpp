@@ -121,7 +121,7 @@ constexpr auto kOfRun = std::to_array<RangedValue>({
     {"training.checkpoint_every", [](const Scenario& s) { return s.training.checkpoint_every.in(seconds); },
      kAboveZero},
     {"training.carbon",
-     [](const Scenario& s) { return s.training.carbon ? s.training.carbon->in(grams_per_kilowatt_hour) : kUnsaid; }, 0},
+     [](const Scenario& s) { return s.training.carbon ? s.training.carbon->in(grams_per_kilowatt_hour) : kUnsaid; }, 0, 5000},
     {"failures.mtbf_gpu", [](const Scenario& s) { return seconds_of(s.failures.gpu); }, kAboveZero},
     {"failures.mtbf_node", [](const Scenario& s) { return seconds_of(s.failures.node); }, kAboveZero},
     {"failures.mtbf_switch", [](const Scenario& s) { return seconds_of(s.failures.network); }, kAboveZero},

@@ -220,7 +220,9 @@ void PlanSpace::enumerate_shapes(Split split) {
 }
 
 std::span<const int> PlanSpace::zeros_for(const Split& split) const {
-  const bool any = range_.zeros.size() < 2 || split.data * split.context > 1;
+  // Whole experts have copies within a tensor group.
+  const bool copies = split.whole_experts && split.expert < split.tensor;
+  const bool any = range_.zeros.size() < 2 || split.data * split.context > 1 || copies;
   return std::span(range_.zeros).first(any ? range_.zeros.size() : 1);
 }
 

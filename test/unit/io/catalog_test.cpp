@@ -338,3 +338,15 @@ TEST_CASE("catalog: profiles of other GPUs are not read past their head", "[unit
   std::ofstream(copy.path("hardware/calibration/t4.yaml")) << "calibration: t4\ngpu: nobodys\n";
   CHECK_THAT(said(copy.open()->profiles_near(v100)), Contains("unknown gpu 'nobodys'"));
 }
+
+TEST_CASE("catalog: a GPU has units for 16 bits or not, whatever peak somebody states", "[unit][io]") {
+  const auto in_fp32 = [](const char* id, double times) {
+    hardware::Gpu gpu = catalog().gpu(id).value();
+    gpu.peak.fp16 = gpu.peak.fp32 * times;
+    return hardware::multiplies_as_fp32(gpu, Precision::kFp16);
+  };
+  for (const double times : {0.01, 1.0, 2.0, 8.0}) {
+    CHECK_FALSE(in_fp32("t4", times));
+    CHECK(in_fp32("gtx-1660", times));
+  }
+}

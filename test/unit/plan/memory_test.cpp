@@ -268,15 +268,16 @@ TEST_CASE("memory: an offloaded optimizer holds its states on the host, and grad
   alone.cluster.gpus_per_node = 1;
   CHECK(held_by(alone).gradients.in(megabytes) < 32);
   job.parallel.zero = 1;
-  // What waits between forward and backward is on the host too, but for two blocks (fewer when the rest is most).
+  // What waits between forward and backward is on the host too, but for the last block; two more are on their way.
   job.model = ddlsim::test::decoder(6);
   job.batch = 64;
   job.parallel = {};
   const MemoryFootprint kept = held_by(job);
   job.parallel.offload_activations = true;
   const MemoryFootprint waiting = held_by(job);
-  CHECK((waiting.host + waiting.activations).in(bytes) == Approx(kept.activations.in(bytes)).epsilon(0.05));
-  CHECK(waiting.host > kept.activations * 0.6);
+  CHECK(waiting.host < kept.activations);
+  CHECK(waiting.host > kept.activations * 0.9);
+  CHECK(waiting.activations < kept.activations * 0.4);
   // Of one server with all stages the mean of them, of several the most.
   job.parallel.pipeline = 2;
   job.strategy.accumulation.set(8);

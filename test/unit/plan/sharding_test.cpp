@@ -164,9 +164,17 @@ TEST_CASE("lower: what is kept for backward goes to the host and back, block by 
   const auto back = rows_of_kind(plan, RowKind::kCopyBack);
   REQUIRE(out.size() == 3);  // the table, two blocks; the head's is needed at once
   REQUIRE(back.size() == 3);
+  // What memory counts: what two layers read is kept once.
+  const auto model = decoder(2);
+  const auto counted = kept_activations(model->layers, {});
+  DataSize kept;
+  for (std::size_t i = 1; i < 15; ++i) kept += counted[i].always + counted[i].core;
+  CHECK(out[1].size.in(bytes) == Approx(kept.in(bytes)));
   double saved = 0;
-  for (std::size_t i = 1; i < 15; ++i) saved += static_cast<double>(decoder(2)->layers[i].saved_elements);
-  CHECK(out[1].size.in(bytes) == 4 * saved);
+  for (std::size_t i = 1; i < 15; ++i) saved += static_cast<double>(model->layers[i].saved_elements);
+  CHECK(kept.in(bytes) < 4 * saved);
+  // So the host has all that is sent to it.
+  CHECK(plan.classes[0].memory.host.in(bytes) == Approx((out[0].size + out[1].size + out[2].size).in(bytes)));
   CHECK(out[1].ready == forward(14));
   CHECK(back[1].needed == backward(14));
   CHECK(back[1].ready == backward(29));
@@ -394,4 +402,12 @@ TEST_CASE("lower: weights are gathered in the format of computation, or in 8 bit
   CHECK(lower(job).value().classes[0].memory.buffers == unit / 2.0);
   job.precision = Precision::kBf16;
   CHECK(refused(job).notes.front() == "--precision fp8, or parallel.gather_fp8 no");
+  // Nor are weights kept in 8 bits for products of 16.
+  job.parallel.gather_fp8 = false;
+  for (const States states : {States::kFp8, States::kFp8Primary}) {
+    job.parallel.states = states;
+    CHECK(refused(job).notes.front() == "--precision fp8, or parallel.states mixed");
+  }
+  job.precision = Precision::kFp8;
+  CHECK(lower(job));
 }

@@ -270,6 +270,22 @@ TEST_CASE("lower: whole experts are shared by tensor ranks as well", "[unit][pla
   job.parallel.sequence = false;
   CHECK(refused(job).notes == std::vector<std::string>{"set parallel.sequence yes"});
   job.parallel.sequence = true;
+  // A single replica's tensor ranks have copies too, shared or not.
+  Job one = job;
+  one.parallel.tensor = 8;
+  CHECK(ranks_of(lower(one).value(), GroupRole::kGradients) == 1);
+  CHECK(ranks_of(lower(one).value(), GroupRole::kExpertGradients) == 8);
+  const auto bytes_summed = [&] {
+    double all = 0;
+    for (const Row& row : rows_in(lower(one).value(), GroupRole::kExpertGradients)) {
+      if (row.op == CollectiveOp::kAllReduce) all += row.size.in(bytes) * static_cast<double>(row.count);
+      if (row.op == CollectiveOp::kReduceScatter) all += row.size.in(bytes)*8 * static_cast<double>(row.count);
+    }
+    return all;
+  };
+  CHECK(bytes_summed() == 4 * 8 * 3 * 512 * 256);
+  one.parallel.zero = 1;
+  CHECK(bytes_summed() == 4 * 8 * 3 * 512 * 256);
   job.parallel.expert = 4;
   job.parallel.expert_tensor = 4;
   CHECK(refused(job).notes == std::vector<std::string>{"valid: parallel.expert_tensor 1 (whole experts), 2"});

@@ -401,3 +401,21 @@ TEST_CASE("find: what holds around a turn alone is found", "[unit][find]") {
   CHECK_FALSE(answer.monotone);
   CHECK_FALSE(answer.holding.empty());
 }
+
+TEST_CASE("find: what nobody says yet can be looked for", "[unit][find]") {
+  const auto run =
+      job({{"node", "pcie-8xa40", {}}, {"training.samples", "1281167", {}}, {"training.epochs", "90", {}}});
+  const auto price = found(run, "price", "cost <= 100 $");
+  const double hours = predict(resolve(catalog(), run).value())->training->time().in(seconds) / 3600;
+  CHECK(*price.value == Approx(100 / hours / 3600).epsilon(2e-3));
+  CHECK_THAT(price.notes, Catch::VectorContains(std::string("price: nobody says it; the search begins with 1 $/h")));
+
+  auto fails = job({{"nodes", "16", {}}, {"failures.restart", "10 min", {}}, {"checkpoint.bandwidth", "1 GB/s", {}}});
+  const auto often = found(fails, "failures.mtbf_gpu", "goodput >= 95 %");
+  fails.push_back({"failures.mtbf_gpu", often.setting, {}});
+  CHECK(predict(resolve(catalog(), fails).value())->goodput->share == Approx(0.95).epsilon(2e-3));
+  auto writes = job({{"nodes", "16", {}}, {"failures.mtbf_gpu", "100 h", {}}});
+  const auto rate = found(writes, "checkpoint.bandwidth", "goodput >= 90 %");
+  writes.push_back({"checkpoint.bandwidth", rate.setting, {}});
+  CHECK(predict(resolve(catalog(), writes).value())->goodput->share >= 0.9 - 1e-3);
+}

@@ -376,3 +376,56 @@ TEST_CASE("predict: copies of key heads under Ulysses are said", "[unit][whatif]
   CHECK_FALSE(said("8", "1"));
   CHECK(said("8", "2"));  // 4 of a tensor rank
 }
+
+TEST_CASE("predict: offloading takes memory as fast as the host link's time had it, where nobody says",
+          "[unit][whatif]") {
+  const auto job = [](const char* node) {
+    const std::vector<Override> settings{{"model", "llama_3_1_8b", {}},
+                                         {"node", node, {}},
+                                         {"precision", "bf16", {}},
+                                         {"batch", "1", {}},
+                                         {"parallel.zero", "1", {}},
+                                         {"parallel.states", "mixed", {}},
+                                         {"parallel.offload_activations", "yes", {}}};
+    return resolve(catalog(), settings).value();
+  };
+  const auto moves = [&](const char* node) { return plan::host_memory_rate(job(node)).in(gigabytes_per_second); };
+  CHECK(moves("dgx-h100") == Approx(0.7 * 2 * 307.2));  // its processors'
+  CHECK(moves("dgx-b200") == Approx(0.7 * 2 * 8 * 38.4));
+  CHECK(moves("pcie-8xa40") == Approx(0.7 * 2 * 8 * 25.6));
+  CHECK(moves("pcie-4xt4") == Approx(0.7 * 2 * 6 * 21.328));
+  CHECK(moves("gb200-nvl72") == Approx(0.7 * 72 * 256));
+  // A server's parameter servers are what they were.
+  Scenario servers = job("pcie-8xa40");
+  servers.parallel = {};
+  CHECK(plan::host_memory_rate(servers) == plan::kDefaultServerMemory);
+  // It is that memory, not PCIe, which bounds a server whose GPUs all copy at once.
+  Scenario slow = job("mi300x-8gpu");
+  slow.server_memory.set(gigabytes_per_second(60));
+  CHECK(predict(slow).value().bottleneck == "server memory");
+}
+
+TEST_CASE("predict: what is not the same training says so", "[unit][whatif]") {
+  const auto said = [](std::vector<Override> settings, const char* begin) {
+    const auto p = asked(std::move(settings));
+    return std::any_of(p.notes.begin(), p.notes.end(), [&](const std::string& n) { return n.starts_with(begin); });
+  };
+  const auto dropping = [&](const char* capacity) {
+    return said({{"model", "mixtral_8x7b", {}},
+                 {"node", "dgx-h100", {}},
+                 {"batch", "1", {}},
+                 {"parallel.expert", "8", {}},
+                 {"parallel.expert_capacity", capacity, {}}},
+                "experts: a capacity of ");
+  };
+  CHECK(dropping("0.25"));
+  CHECK_FALSE(dropping("1.25"));
+  CHECK_FALSE(dropping("0"));
+  const auto one_kernel = [&](const char* model, const char* fusion) {
+    return said({{"model", model, {}}, {"node", "dgx-h100", {}}, {"batch", "1", {}}, {"fusion", fusion, {}}},
+                "attention: ");
+  };
+  CHECK(one_kernel("llama_2_7b", "none"));
+  CHECK_FALSE(one_kernel("llama_2_7b", "all"));
+  CHECK_FALSE(one_kernel("opt_6_7b", "none"));
+}

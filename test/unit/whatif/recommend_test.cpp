@@ -129,6 +129,8 @@ TEST_CASE("recommend: the batch stays the model's, unless epochs are stated for 
   CHECK(of_batch(8192).training.steps == 120 * 157);  // 1,281,167 / 8192 = 156.4
   CHECK_THAT(refused(job({kOwn, {"global_batch", "512", {}}}), options),
              Contains("no epochs for a global batch of 512"));
+  CHECK_THAT(refused(job({kOwn, {"training.epochs", "3", {}}}), options),
+             Contains("training.epochs beside a table of epochs"));
 }
 
 TEST_CASE("recommend: passes are as large as memory allows", "[unit][whatif]") {

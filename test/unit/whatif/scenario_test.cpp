@@ -245,7 +245,7 @@ TEST_CASE("scenario: layers per stage are those of the model's list", "[unit][wh
   const std::size_t layers = with({}).value().model->layers.size();
   const std::string fitting = "10-" + std::to_string(layers - 10);
   CHECK(with({{"parallel.layers_per_stage", fitting, {}}}).value().parallel.cuts == std::vector<std::size_t>{10});
-  CHECK(error_of({{"parallel.layers_per_stage", "10-10", {}}}).find("20 layers in all, but resnet50 has") !=
+  CHECK(error_of({{"parallel.layers_per_stage", "10-10", {}}}).find("20 in all, but resnet50 has") !=
         std::string::npos);
   CHECK(error_of({{"parallel.layers_per_stage", "10--10", {}}}).find("parallel.layers_per_stage") != std::string::npos);
 }
@@ -318,7 +318,7 @@ TEST_CASE("scenario: blocks say where a pipeline is cut", "[unit][whatif]") {
   REQUIRE(scenario.parallel.cuts.size() == 1);
   // Four layers of embeddings, and twelve in each of the blocks before.
   CHECK(scenario.parallel.cuts[0] == 4 + 5 * 12);
-  CHECK(cuts("5-6").error().message == "parallel.layers_per_stage: 11 layers in all, but gpt2 has 12 blocks of 151");
+  CHECK(cuts("5-6").error().message == "parallel.layers_per_stage: 11 in all, but gpt2 has 12 blocks (151 layers)");
   // Embedding or head alone, as Megatron-LM has it where it counts them as blocks.
   CHECK(cuts("0-12").value().parallel.cuts == std::vector<std::size_t>{4});
   CHECK(cuts("12-0").value().parallel.cuts == std::vector<std::size_t>{4 + 12 * 12});

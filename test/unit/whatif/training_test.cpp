@@ -175,3 +175,25 @@ TEST_CASE("training: the first epoch reads from storage", "[unit][whatif]") {
   CHECK_FALSE(in_first_epoch(
       job({{"input.dataset", "imagenet", {}}, {"training.epochs", "3", {}}, {"input.epoch", "later", {}}}).value()));
 }
+
+TEST_CASE("training: several servers fill their caches over epochs, each another part", "[unit][whatif]") {
+  const auto extra = [](const char* nodes, const char* epochs, const char* cache) {
+    const Scenario s = job({{"input.dataset", "imagenet", {}},
+                            {"nodes", nodes, {}},
+                            {"input.cache", cache, {}},
+                            {"training.epochs", epochs, {}}})
+                           .value();
+    // An epoch is 1,281,167 images: 5,005 steps of 256. Cold steps take 3 times as long as warm ones.
+    StepShape shape = kStep;
+    shape.first_epoch_step = milliseconds(300);
+    return (train(s, shape).stepping - shape.step * static_cast<double>(train(s, shape).steps)).in(seconds) / 5005;
+  };
+  CHECK(extra("1", "4", "page") == Approx(0.2));
+  // Of four servers 3/4, 9/16 of 300 ms, then less than 100: 225, 168.75, 126.5625; the fifth takes what all take.
+  CHECK(extra("4", "2", "page") == Approx(0.2 + 0.125));
+  CHECK(extra("4", "4", "page") == Approx(0.2 + 0.125 + 0.06875 + 0.0265625));
+  CHECK(extra("4", "40", "page") == Approx(extra("4", "4", "page")));
+  CHECK(extra("4", "1.5", "page") == Approx(0.2 + 0.125 / 2).epsilon(1e-3));
+  // What comes over the network from whom has it is read once.
+  CHECK(extra("4", "4", "partitioned") == Approx(0.2));
+}
