@@ -81,6 +81,9 @@ struct StepShape {
 /// yet. Nothing: every epoch of the run is alike.
 [[nodiscard]] std::optional<Scenario> in_first_epoch(const Scenario& scenario);
 
+/// Whether servers fill their memory over several epochs: each reads another part of every new order.
+[[nodiscard]] bool fills_over_epochs(const Scenario& scenario);
+
 /// Steps of the first epoch: at most those of the run.
 [[nodiscard]] std::int64_t first_epoch_steps(const Scenario& scenario, const StepShape& shape);
 

@@ -329,8 +329,9 @@ Expected<Prediction> prediction_of(const Question& question) {
   if (prediction.training) {
     if (shape.first_epoch_step && *shape.first_epoch_step > shape.step) {
       prediction.notes.push_back(fmt::format(
-          "input: the first epoch reads from storage: {} a step, {} of {} steps", to_text(*shape.first_epoch_step),
-          to_text(first_epoch_steps(scenario, shape)), to_text(prediction.training->steps)));
+          "input: the first epoch reads from storage: {} a step, {} of {} steps{}", to_text(*shape.first_epoch_step),
+          to_text(first_epoch_steps(scenario, shape)), to_text(prediction.training->steps),
+          fills_over_epochs(scenario) ? "; later ones what their server has not read yet" : ""));
     }
     const Time wall = prediction.training->time() - prediction.training->startup;
     if (prediction.goodput) prediction.goodput->of_run = wall * prediction.goodput->failures;

@@ -38,8 +38,7 @@ std::int64_t steps_of(const Scenario& scenario, const StepShape& shape) {
 Time filling_caches(const Scenario& scenario, const StepShape& shape) {
   constexpr double kNothingNew = 1e-3;
   if (!shape.first_epoch_step) return {};
-  const bool own = scenario.input.cache.get() == plan::CachePolicy::kPage;
-  const double n = own ? static_cast<double>(scenario.cluster.nodes) : 1.0;
+  const double n = fills_over_epochs(scenario) ? static_cast<double>(scenario.cluster.nodes) : 1.0;
   const auto of_epoch = static_cast<double>(steps_of_epoch(scenario, shape));
   auto left = static_cast<double>(steps_of(scenario, shape));
   Time all;
@@ -124,6 +123,10 @@ std::optional<Scenario> in_first_epoch(const Scenario& scenario) {
   Scenario first = scenario;
   first.input.epoch = plan::Epoch::kFirst;
   return first;
+}
+
+bool fills_over_epochs(const Scenario& scenario) {
+  return scenario.cluster.nodes > 1 && scenario.input.cache.get() == plan::CachePolicy::kPage;
 }
 
 std::int64_t first_epoch_steps(const Scenario& scenario, const StepShape& shape) {

@@ -418,16 +418,11 @@ TEST_CASE("plan search: what no plan can do says what one can", "[unit][whatif]"
 
 TEST_CASE("plan search: copies of whole experts share their states in a single replica too", "[unit][whatif]") {
   // Experts on 4 of 8 tensor ranks: 223 GB of 206 where nothing is shared.
-  const auto choice = search_plans(catalog(),
-                                   {{"model", "mixtral_8x7b", {}},
-                                    {"node", "mi300x-8gpu", {}},
-                                    {"parallel.tensor", "8", {}},
-                                    {"parallel.expert", "4", {}},
-                                    {"parallel.expert_tensor", "1", {}},
-                                    {"parallel.sequence", "yes", {}},
-                                    {"parallel.states", "mixed", {}},
-                                    {"global_batch", "32", {}}},
-                                   {.limit = seconds(600)}, no_time);
+  const std::vector<Override> job{{"model", "mixtral_8x7b", {}},       {"node", "mi300x-8gpu", {}},
+                                  {"parallel.tensor", "8", {}},        {"parallel.expert", "4", {}},
+                                  {"parallel.expert_tensor", "1", {}}, {"parallel.sequence", "yes", {}},
+                                  {"parallel.states", "mixed", {}},    {"global_batch", "32", {}}};
+  const auto choice = search_plans(catalog(), job, {.limit = seconds(600)}, no_time);
   REQUIRE(choice);
   CHECK(choice->best.prediction.fits == true);
   CHECK(choice->best.prediction.split.zero > 0);

@@ -401,7 +401,7 @@ TEST_CASE("predict: offloading takes memory as fast as the host link's time had 
   CHECK(plan::host_memory_rate(servers) == plan::kDefaultServerMemory);
   // It is that memory, not PCIe, which bounds a server whose GPUs all copy at once.
   Scenario slow = job("mi300x-8gpu");
-  slow.server_memory.set(gigabytes_per_second(60));
+  slow.server_memory = gigabytes_per_second(60);
   CHECK(predict(slow).value().bottleneck == "server memory");
 }
 
