@@ -429,3 +429,23 @@ TEST_CASE("predict: what is not the same training says so", "[unit][whatif]") {
   CHECK_FALSE(one_kernel("llama_2_7b", "all"));
   CHECK_FALSE(one_kernel("opt_6_7b", "none"));
 }
+
+TEST_CASE("predict: copies of whole experts sum beside kernels, which they slow", "[unit][whatif]") {
+  const auto slowed = [](const char* expert) {
+    const auto p = asked({{"model", "mixtral_8x7b", {}},
+                          {"node", "dgx-h100", {}},
+                          {"batch", "1", {}},
+                          {"global_batch", "8", {}},
+                          {"parallel.tensor", "8", {}},
+                          {"parallel.sequence", "yes", {}},
+                          {"parallel.expert", expert, {}},
+                          {"parallel.expert_tensor", "1", {}}});
+    Time sum;
+    for (const answer::Segment& part : p.critical_path) {
+      if (part.name == "kernels slowed by collectives") sum += part.time;
+    }
+    return sum;
+  };
+  CHECK(slowed("1") > Time::zero());
+  CHECK(slowed("8") == Time::zero());  // nobody has copies
+}
