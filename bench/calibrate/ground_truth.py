@@ -221,7 +221,7 @@ class Job:
         return loss
 
 
-def measure_steps(job, steps, seconds):
+def measure_steps(job, steps, seconds, least=20):
     """Event times of the steps, and the host's time for all by their number. Nothing waits inside."""
     for _ in range(4):
         loss = job.step()
@@ -232,7 +232,7 @@ def measure_steps(job, steps, seconds):
     job.step()
     torch.cuda.synchronize()
     once = time.perf_counter() - start
-    steps = max(20, min(steps, int(seconds / once)))
+    steps = max(least, min(steps, int(seconds / once)))
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
     start = time.perf_counter()
     marks[0].record()

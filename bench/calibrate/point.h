@@ -101,7 +101,7 @@ inline std::string Point::keys() const {
   if (op != "convolution" && !kind.empty()) line.add("kind", kind);
   if (!precision.empty() && op != "overlap") line.add("precision", precision);
   if (op == "gemm") {
-    line.add("gemms", batch_count).add("m", m).add("n", n).add("k", k).add("layout", layout);
+    line.add("batch_count", batch_count).add("m", m).add("n", n).add("k", k).add("layout", layout);
   } else if (op == "convolution") {
     add_convolution(line, *this);
   } else if (op == "overlap") {
