@@ -160,7 +160,10 @@ inline void add_passes(Convolution conv, const std::string& precision, std::vect
     point.kind = pass;
     point.precision = precision;
     point.conv = conv;
-    point.extra = conv.channels_last;
+    // The fit's rows have their kernels' own layout (what turning images costs is software's), and kernels that
+    // frameworks run: cuDNN's depthwise ones in fp16 alone.
+    const bool native = conv.channels_last == (element_size(precision) == 2);
+    point.extra = !native || (conv.groups > 1 && precision != "fp16");
     points.push_back(point);
   }
 }

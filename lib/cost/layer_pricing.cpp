@@ -59,7 +59,7 @@ bool same_profiles(const hardware::Gpu& a, const hardware::Gpu& b) {
 bool operator==(const PriceInputs& a, const PriceInputs& b) {
   const auto values = [](const PriceInputs& one) {
     return std::tie(one.by_profiles, one.assumed, one.precision, one.batch, one.accumulated, one.attention,
-                    one.fuses_pointwise, one.spares_turning, one.recurrent_chain);
+                    one.fuses_pointwise, one.spares_turning, one.channels_first, one.recurrent_chain);
   };
   return values(a) == values(b) && same_rates(*a.gpu, *b.gpu) && (!a.by_profiles || same_profiles(*a.gpu, *b.gpu));
 }
@@ -76,6 +76,7 @@ Expected<PriceInputs> price_inputs(const plan::Job& job) {
                      .attention = job.software_attention,
                      .fuses_pointwise = job.fusion.pointwise,
                      .spares_turning = plan::spares_turning(job),
+                     .channels_first = plan::channels_first(job),
                      .recurrent_chain = recurrent_chain_of(job)};
 }
 
@@ -88,6 +89,7 @@ LayerPricing::LayerPricing(const PriceInputs& inputs, std::pair<double, double> 
                    .attention = inputs.attention,
                    .fuses_pointwise = inputs.fuses_pointwise,
                    .spares_turning = inputs.spares_turning,
+                   .channels_first = inputs.channels_first,
                    .recurrent_chain = inputs.recurrent_chain} {
   if (!calibrated()) return;
   for (const hardware::MeasuredProfile& one : inputs.gpu->profiles.get()) {

@@ -134,12 +134,16 @@ KernelTime KernelTimes::of(const primitives::Gemm& gemm) const {
 
 KernelTime KernelTimes::of(const primitives::ConvolutionShape& shape) const {
   KernelTime kernel = convolution(shape);
-  const bool depthwise = shape.groups > 1 && shape.groups == shape.in;
-  if (!calibration_.spares_turning || kernel.report == nullptr || depthwise) return kernel;
   const auto count = [&](std::int64_t channels, const auto& size) {
     return static_cast<double>(channels) * static_cast<double>(size[0]) * static_cast<double>(size[1]) * batch_;
   };
   const double sides = count(shape.in, shape.input) + count(shape.out, shape.output);
+  if (shape.groups > 1 && shape.groups == shape.in) {
+    const std::int64_t taps = shape.kernel[0] * shape.kernel[1];
+    kernel.time = max(kernel.time, least_depthwise_time(spec_, taps, sides, numbers()));
+    return kernel;
+  }
+  if (!calibration_.spares_turning || kernel.report == nullptr) return kernel;
   const KernelTime turns = memory_bound(primitives::MemoryBoundKind::kElementwise, 0, element_ * (2 * sides));
   kernel.time = max(kernel.time - turns.time, roofline(kernel.executed, element_ * sides).time);
   return kernel;
@@ -208,7 +212,21 @@ KernelTime KernelTimes::of(const primitives::MemoryBoundKernel& kernel) const {
   double elements = static_cast<double>(kernel.elements) * batch_ + static_cast<double>(kernel.weights);
   const bool narrow = precision_ != Precision::kFp32 && precision_ != Precision::kTf32;
   if (narrow && !calibration_.fuses_pointwise) elements *= kernel.widening;
-  return memory_bound(kernel.kind, kernel.row, element_ * elements);
+  KernelTime time = memory_bound(kernel.kind, kernel.row, element_ * elements);
+  if (kernel.channels == 0 || has_curve(kernel.kind)) return time;
+  if (kernel.kind == primitives::MemoryBoundKind::kPool) {
+    time.time = max(time.time, least_pooling_time(spec_, elements));
+  } else {
+    time.time = batch_norm_time(spec_, time.time, elements, kernel.channels, numbers());
+  }
+  return time;
+}
+
+bool KernelTimes::has_curve(primitives::MemoryBoundKind kind) const {
+  const auto of_kind = [&](const hardware::MemoryBoundCurve& curve) { return curve.kind == kind; };
+  return std::any_of(calibration_.profiles.begin(), calibration_.profiles.end(), [&](const ProfileInUse& use) {
+    return std::any_of(use.profile->memory_bound.begin(), use.profile->memory_bound.end(), of_kind);
+  });
 }
 
 KernelTime KernelTimes::memory_bound(primitives::MemoryBoundKind kind, std::int64_t row, DataSize traffic) const {

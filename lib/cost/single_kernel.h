@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "ddlsim/cost/image_kernels.h"
 #include "ddlsim/cost/kernel_time.h"
 #include "ddlsim/hardware/gpu.h"
 #include "ddlsim/hardware/gpu_profile.h"
@@ -60,6 +61,9 @@ class KernelTimes {
   auto curve(Find find, Precision wanted) const;
   [[nodiscard]] KernelTime roofline(Work work, DataSize size) const;
   [[nodiscard]] KernelTime convolution(const primitives::ConvolutionShape& shape) const;
+  /// Whether a profile measured kernels of the kind, layouts and all.
+  [[nodiscard]] bool has_curve(primitives::MemoryBoundKind kind) const;
+  [[nodiscard]] ImageNumbers numbers() const { return {calibration_.channels_first, precision_}; }
   /// What a product takes whose sizes do not fit the tensor cores' loads; `aligned` where they do.
   [[nodiscard]] Time unaligned(const primitives::Gemm& gemm, Time aligned, Work work) const;
   [[nodiscard]] bool compute_bound(Work work, DataSize size) const { return work / spec_.peak > size / spec_.memory; }

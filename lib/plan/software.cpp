@@ -146,6 +146,11 @@ bool transposes_images(const Job& job) {
   return job.software_layout == ImageLayout::kChannelsFirst && layout_matters(job) && !turns_by_profile(job);
 }
 
+bool channels_first(const Job& job) {
+  const bool last = job.software_layout == ImageLayout::kChannelsLast;
+  return !last || (!job.software_layout.stated() && (!layout_matters(job) || turns_by_profile(job)));
+}
+
 bool spares_turning(const Job& job) {
   const bool said = job.software_layout.stated() && job.software_layout == ImageLayout::kChannelsLast;
   return said && turns_by_profile(job);

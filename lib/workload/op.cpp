@@ -80,6 +80,7 @@ struct Traffic {
   std::int64_t saved = 0;
   std::int64_t row = 0;  // elements that are reduced together
   double widening = 1;
+  std::int64_t channels = 0;  // of images
 };
 
 struct LayerRules {
@@ -147,7 +148,8 @@ struct LayerRules {
     return memory_bound(in,
                         {.kind = primitives::MemoryBoundKind::kBatchNorm,
                          .forward = count.product({3, elements}),
-                         .backward = count.product({5, elements})},
+                         .backward = count.product({5, elements}),
+                         .channels = in.size() == 3 ? in[0] : 0},
                         {in[0], in[0]});
   }
 
@@ -192,7 +194,8 @@ struct LayerRules {
     return memory_bound(std::move(out), {.kind = primitives::MemoryBoundKind::kPool,
                                          .forward = both,
                                          .backward = count.sum({both, output}),
-                                         .saved = output});
+                                         .saved = output,
+                                         .channels = in[0]});
   }
 
   Expected<void> operator()(const GlobalPool&) {
@@ -346,9 +349,9 @@ struct LayerRules {
     made.layer.saved_elements = traffic.saved;
     made.layer.parameters = std::move(parameters);
     made.layer.forward = {
-        {primitives::MemoryBoundKernel{traffic.kind, traffic.forward, 0, traffic.row, traffic.widening}}};
+        {primitives::MemoryBoundKernel{traffic.kind, traffic.forward, 0, traffic.row, traffic.widening, traffic.channels}}};
     made.layer.backward = {
-        {primitives::MemoryBoundKernel{traffic.kind, traffic.backward, 0, traffic.row, traffic.widening}}};
+        {primitives::MemoryBoundKernel{traffic.kind, traffic.backward, 0, traffic.row, traffic.widening, traffic.channels}}};
     return {};
   }
 

@@ -94,6 +94,7 @@ struct Calibration {
   primitives::AttentionKernel attention = primitives::AttentionKernel::kBest;
   bool fuses_pointwise = false;  // casts to fp32 join the kernel that reads them
   bool spares_turning = false;   // images lie as tensor cores take them; the profile's convolutions turned them
+  bool channels_first = true;    // how images lie (cost/image_kernels.h)
   Time recurrent_chain = kRecurrentChainSince2019;  // between kernels of a recurrent layer's step
 };
 

@@ -133,6 +133,7 @@ struct PriceInputs {
   primitives::AttentionKernel attention = primitives::AttentionKernel::kBest;
   bool fuses_pointwise = false;  // as Calibration has them
   bool spares_turning = false;
+  bool channels_first = true;
   Time recurrent_chain{};
 
   friend bool operator==(const PriceInputs& a, const PriceInputs& b);

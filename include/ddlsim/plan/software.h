@@ -53,7 +53,9 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 /// half_precision (GPT-NeoX, Llama and their successors). Nothing: another model.
 [[nodiscard]] std::optional<Precision> usual_precision(const Job& job);
 
-/// Whether it makes a difference how images lie: in 16 bits on GPUs with tensor cores.
+/// Whether images lie channel by channel (cost/image_kernels.h): where nobody says how, in 32 bits and on Volta.
+[[nodiscard]] bool channels_first(const Job& job);
+/// Whether convolutions take more or less by how images lie: in 16 bits on GPUs with tensor cores.
 [[nodiscard]] bool layout_matters(const Job& job);
 /// Whether the GPU's convolutions were measured on images that lie channel by channel: those of 16 bits on Volta and
 /// Turing. There that is the default.

@@ -86,6 +86,7 @@ struct MemoryBoundKernel {
   std::int64_t weights = 0;   // read and written once, whatever the batch
   std::int64_t row = 0;       // softmax, norm: elements that are reduced together; 0: does not matter
   double widening = 1;        // times the bytes, trained in 16 bits: what runs in fp32 (cost/kernel_time.h)
+  std::int64_t channels = 0;  // batchnorm, pool: of images that are worked on channel by channel; 0: of none
 
   bool operator==(const MemoryBoundKernel&) const = default;
 };
