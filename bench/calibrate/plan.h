@@ -40,14 +40,14 @@ struct StreamKernel {
   int streams;
   bool half;   // fp16 as well
   bool dense;  // near the L2
-  bool extra;  // not for the fit
+  bool extra;  // not for the fit: nothing asks for it, or libraries have other kernels
 };
 
 inline constexpr StreamKernel kStreamKernels[] = {
     {"copy", "copy", 2, true, true, false},         {"triad", "elementwise", 3, true, true, false},
     {"gelu", "elementwise", 2, true, false, false}, {"adam", "update", 7, false, false, false},
-    {"gather", "lookup", 2, false, false, false},   {"max2x2", "pool", 5, true, false, false},
-    {"stats", "batchnorm", 3, true, false, false},  {"read", "read", 1, true, false, true},
+    {"gather", "lookup", 2, false, false, false},   {"max2x2", "pool", 5, true, false, true},
+    {"stats", "batchnorm", 3, true, false, true},   {"read", "read", 1, true, false, true},
     {"write", "write", 1, true, false, true},
 };
 
@@ -96,6 +96,7 @@ inline Block plan_rows(const std::string& precision, const Device& device, bool 
         point.precision = precision;
         point.bytes = bytes;
         point.row = length;
+        point.extra = true;  // this program's kernels: libraries' are others
         block.points.push_back(point);
       }
     }

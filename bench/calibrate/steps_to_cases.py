@@ -33,9 +33,13 @@ def case_of(row, facts, source, number):
     precision = row["precision"]
     parts = row.get("accumulation", 1)
     extra = {"data": "synthetic", "date": facts["date"][:7], "framework_version": facts["torch"].split("+")[0],
-             "optimizer": row["optimizer"]}
+             "optimizer": row["optimizer"], "memory_bytes_per_gpu": row["memory_bytes"],
+             "memory_is": "most that PyTorch allocated"}
     extra.update({name: row[key] for key, name in (("layout", "layout"), ("sequence", "seq_len"), ("compile", "compile"),
                                                    ("recompute", "recompute"), ("lora_rank", "lora_rank")) if key in row})
+    extra["states"] = "pure-16" if precision == "bf16" else "fp32"
+    if precision == "fp32":
+        extra["tf32"] = "no"  # PyTorch's convolutions take it unless they are told
     if "lora_rank" in row:
         extra["task"] = "lora"
     if row.get("attention") == "eager":
@@ -47,10 +51,10 @@ def case_of(row, facts, source, number):
     gpu = GPUS.get(facts["gpu"], facts["gpu"])
     written = "by hand" if "parameters" in row and "reserved_bytes" not in row else "torchvision" if "layout" in row else "transformers"
     words = ["weights and states in bf16"] if precision == "bf16" else ["autocast"] if precision.startswith("amp") else []
-    words += [f"{row['memory_bytes'] / 1e9:.2f} GB allocated", f"{row['wall_s'] * 1e3:.2f} ms by the host's clock"]
+    words += [f"{row['wall_s'] * 1e3:.2f} ms by the host's clock"]
     return {"id": f"{gpu.split('-')[0].lower()}_{number:03}", "group": f"{gpu}_{number:03}", "source": source, "model": row["model"],
             "framework": f"PyTorch {facts['torch'].split('+')[0]} ({written})", "precision": precision.split("-")[0], "gpu": gpu,
-            "gpus_per_node": 1, "nodes": 1, "total_gpus": 1, "batch_per_gpu": row["batch"] * parts, "architecture": "single",
+            "gpus_per_node": 1, "nodes": 1, "total_gpus": 1, "batch_per_gpu": row["batch"], "architecture": "single",
             "extra": json.dumps(extra, sort_keys=True), "metric": "step_ms", "value": f"{row['time_s'] * 1e3:.6g}",
             "notes": "; ".join(words)}
 

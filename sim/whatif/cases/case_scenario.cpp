@@ -75,6 +75,11 @@ bool splits_model(std::string_view family) {
   return false;
 }
 
+/// Whether a case says how a language model runs: what is computed again, compiled or adapted.
+bool says_how_it_runs(const io::Case& one) {
+  return one.said("recompute") || one.said("lora_rank") || affirms(one, "compile");
+}
+
 /// The framework's way of sharing gradients, as far as a case says.
 std::string strategy_of(const io::Case& one, std::string_view family) {
   const std::string framework = lower_case(one.framework + " " + one.architecture);
@@ -341,7 +346,8 @@ Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case&
 
 /// A split of a language model that is shipped and known by its name, where the case says no sizes.
 bool CaseReader::is_known_split(const io::Case& one) const {
-  if (one.said("hidden") || !(gives_sizes(one) || splits_model(architecture_family(one)))) return false;
+  const bool splits = gives_sizes(one) || splits_model(architecture_family(one)) || says_how_it_runs(one);
+  if (one.said("hidden") || !splits) return false;
   const auto model = catalog_.model(model_name(one));
   if (!model || !(*model)->totals.attention) return false;
   const auto& dimensions = (*model)->dimensions;
@@ -414,6 +420,7 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   if (one.batch_per_gpu) settings.push_back({"batch", std::to_string(*one.batch_per_gpu), one.where});
   settings.push_back({"strategy", strategy_of(one, family), one.where});
   if (family.starts_with("ps")) add_servers(one, settings);
+  if (const auto states = one.said("states")) settings.push_back({"parallel.states", *states, one.where});
   if (const auto passes = one.said("grad_accum")) settings.push_back({"strategy.accumulation", *passes, one.where});
   return settings;
 }

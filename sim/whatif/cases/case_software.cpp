@@ -301,6 +301,7 @@ bool runs_graphs(const io::Case& one) {
 }
 
 bool multiplies_in_tf32(const io::Case& one, bool convolves) {
+  if (says(one, "tf32", "no")) return false;
   if (has(one.said("container").value_or(""), "nvcr.io/nvidia/pytorch")) return true;
   if (is_pass(one.metric)) return false;
   const std::string framework = lower_case(one.framework);

@@ -325,7 +325,8 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
         way.states != "pure-16" && !(way.names.empty() && has(lower_case(one.framework), "pytorch"));
     const bool autocast = !own_formats && has_any(lower_case(one.precision), {"mixed", "amp"});
     const bool wide = says(one, "grad_dtype", "fp32");
-    set("parallel.states", std::string(autocast ? "fp32" : wide ? "mixed" : way.states));
+    const std::string usual(autocast ? "fp32" : wide ? "mixed" : way.states);
+    set("parallel.states", one.said("states").value_or(usual));
     set("strategy.gradients", std::string(autocast || wide ? "fp32" : way.gradients));
   }
   add_overlap(one, sequence, shares, settings);
