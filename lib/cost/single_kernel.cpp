@@ -140,7 +140,7 @@ KernelTime KernelTimes::of(const primitives::ConvolutionShape& shape) const {
   const double sides = count(shape.in, shape.input) + count(shape.out, shape.output);
   if (shape.groups > 1 && shape.groups == shape.in) {
     const std::int64_t taps = shape.kernel[0] * shape.kernel[1];
-    kernel.time = max(kernel.time, least_depthwise_time(spec_, taps, sides, numbers()));
+    kernel.time = max(kernel.time, least_depthwise_time(images_, taps, sides, numbers()));
     return kernel;
   }
   if (!calibration_.spares_turning || kernel.report == nullptr) return kernel;
@@ -215,9 +215,9 @@ KernelTime KernelTimes::of(const primitives::MemoryBoundKernel& kernel) const {
   KernelTime time = memory_bound(kernel.kind, kernel.row, element_ * elements);
   if (kernel.channels == 0 || has_curve(kernel.kind)) return time;
   if (kernel.kind == primitives::MemoryBoundKind::kPool) {
-    time.time = max(time.time, least_pooling_time(spec_, elements));
+    time.time = max(time.time, least_pooling_time(images_, elements));
   } else {
-    time.time = batch_norm_time(spec_, time.time, elements, kernel.channels, numbers());
+    time.time = batch_norm_time(images_, time.time, elements, kernel.channels, numbers());
   }
   return time;
 }

@@ -32,6 +32,7 @@ class KernelTimes {
         batch_(batch),
         element_(activation_size(precision)),
         spec_(hardware::device_spec(calibration.gpu, multiplied_in(calibration.gpu, precision))),
+        images_(image_device(calibration.gpu)),
         precision_(precision) {
     if (precision == Precision::kTf32) {
       as_fp32_ = std::make_unique<const KernelTimes>(calibration, batch, Precision::kFp32);
@@ -72,6 +73,7 @@ class KernelTimes {
   double batch_;
   DataSize element_;
   hardware::DeviceSpec spec_;
+  ImageDevice images_;
   Precision precision_;
   std::unique_ptr<const KernelTimes> as_fp32_;  // of TF32
 };

@@ -70,7 +70,11 @@ SoftwareFeatures software_features(const Job& job) {
   const GpuGeneration generation = gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
   set(Feature::kAlways, 1);
   const bool single = job.precision == Precision::kTf32 || job.precision == Precision::kFp32;
-  set(Feature::kMemory32, single && (!totals.convolutional || generation < GpuGeneration::kHopper) && generation >= GpuGeneration::kAmpere ? 1 : 0);
+  // Hopper's convolutions and what lies between them were measured (bench/calibrate/measured); other chips as wide
+  // borrow its curves.
+  const bool hopper = generation == GpuGeneration::kHopper;
+  const bool measured_images = hopper && totals.convolutional;
+  set(Feature::kMemory32, single && generation >= GpuGeneration::kAmpere && !measured_images ? 1 : 0);
   set(Feature::kMemoryDepthwise, has_depthwise(*job.model) ? 1 : 0);
   const double attention = half && totals.attention ? 1 : 0;
   set(Feature::kAttention, attention);
@@ -80,7 +84,7 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kFused, attention * fused);
   set(Feature::kMemoryFused, attention * fused);
   set(Feature::kConvolution, convolution * (1 - fused));
-  set(Feature::kWideConvolution, generation >= GpuGeneration::kHopper ? 0 : convolution * wide_cores(gpu));
+  set(Feature::kWideConvolution, measured_images ? 0 : convolution * wide_cores(gpu));
   set(Feature::kRecurrent, totals.recurrent ? 1 : 0);
   const bool may_fuse = attention > 0 || convolution > 0 || (said && half);
   set(Feature::kSmallKernels, 1 - (may_fuse ? (1 - kFewerWhenFused) * fused : 0));

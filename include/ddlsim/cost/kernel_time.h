@@ -28,6 +28,8 @@
 // which cuDNN turns for the tensor cores and back. Where they are said to lie pixel by pixel (`spares_turning`) a
 // convolution takes less: the time in which input and output are read and written once, 2 (in + out) elements by the
 // curve of element-wise kernels; never less than its roofline. Depthwise ones are not turned.
+// Batch normalisation, pooling by windows and depthwise convolutions of images go by cost/image_kernels.h, the first
+// two where no profile has a curve of their kind.
 //
 // Trust. The curve's 90 % interval of measured / predicted holds for each kernel; a step's kernels err together (one
 // clock, one library), so the layer's ends are the sums of the kernels' ends. Outside the curve's fitted_ranges the

@@ -38,6 +38,42 @@ TEST_CASE("case: language models that are shipped are split by name", "[unit][wh
   CHECK(said(one, "batch").starts_with("error: 'fsdp': a split of a model whose sizes"));
 }
 
+TEST_CASE("case: one GPU's language model says what it computes again, compiles, adapts and keeps", "[unit][whatif]") {
+  io::Case one = row();
+  one.gpu = "H200-SXM5-141GB";
+  one.model = "llama_3_2_1b";
+  one.framework = "PyTorch 2.11 (transformers)";
+  one.precision = "bf16";
+  one.architecture = "single";
+  one.gpus_per_node = one.nodes = one.total_gpus = 1;
+  one.batch_per_gpu = 4;
+  one.extra = {{"seq_len", "2048"}, {"date", "2026-11"}};
+  CHECK(said(one, "parallel.recompute").empty());
+  CHECK(said(one, "parallel.states").empty());
+  one.extra["states"] = "pure-16";
+  CHECK(said(one, "parallel.states") == "pure-16");
+  one.extra["recompute"] = "full";
+  CHECK(said(one, "parallel.recompute") == "full");
+  CHECK(said(one, "parallel.states") == "pure-16");
+  CHECK(said(one, "batch") == "4");
+  one.extra.erase("recompute");
+  one.extra["compile"] = "true";
+  CHECK(said(one, "fusion") == "all");
+  one.extra.erase("compile");
+  one.extra["lora_rank"] = "8";
+  one.extra["task"] = "lora";
+  CHECK(said(one, "parallel.lora_rank") == "8");
+}
+
+TEST_CASE("case: PyTorch's convolutions multiply in TF32 unless the source denies it", "[unit][whatif]") {
+  io::Case one = row();
+  one.gpu = "H200-SXM5-141GB";
+  one.extra["date"] = "2026-11";
+  CHECK(said(one, "precision") == "tf32");
+  one.extra["tf32"] = "no";
+  CHECK(said(one, "precision") == "fp32");
+}
+
 TEST_CASE("case: images of another size are another model", "[unit][whatif]") {
   io::Case one = row();
   one.extra["image_size"] = "224";

@@ -108,12 +108,13 @@ TEST_CASE("predict: images channel by channel cost from Ampere on", "[unit][what
         .step_time;
   };
   CHECK(step("a100-sxm4-40gb", "fp16", "channels-first") > step("a100-sxm4-40gb", "fp16", "channels-last") * 1.2);
-  CHECK(step("a100-sxm4-40gb", "tf32", "channels-first") == step("a100-sxm4-40gb", "tf32", "channels-last"));
+  // In 32 bits convolutions take as long either way, batch normalisation does not (cost/image_kernels.h).
+  CHECK(step("a100-sxm4-40gb", "tf32", "channels-first") > step("a100-sxm4-40gb", "tf32", "channels-last"));
   // Volta's convolutions were measured channel by channel: by default they lie so, and the other way spares the turns.
   CHECK(step("v100-sxm2-32gb", "fp16", "channels-first") > step("v100-sxm2-32gb", "fp16", "channels-last") * 1.05);
   CHECK(step("v100-sxm2-32gb", "fp16", "channels-first") < step("v100-sxm2-32gb", "fp16", "channels-last") * 1.5);
-  CHECK(step("v100-sxm2-32gb", "fp32", "channels-first") == step("v100-sxm2-32gb", "fp32", "channels-last"));
-  CHECK(step("p100-sxm2-16gb", "fp16", "channels-first") == step("p100-sxm2-16gb", "fp16", "channels-last"));
+  CHECK(step("v100-sxm2-32gb", "fp32", "channels-first") > step("v100-sxm2-32gb", "fp32", "channels-last"));
+  CHECK(step("p100-sxm2-16gb", "fp16", "channels-first") > step("p100-sxm2-16gb", "fp16", "channels-last"));
   // Who says nothing hears of it, where it makes a difference.
   const auto told = [](const char* model, const char* precision) {
     const auto p = asked({{"model", model, {}}, {"node", "dgx-a100", {}}, {"precision", precision, {}}});
