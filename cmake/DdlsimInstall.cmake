@@ -47,7 +47,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/models ${PROJECT_SOURCE_DIR}/hardware
         DESTINATION ${CMAKE_INSTALL_DATADIR}/ddlsim COMPONENT program)
 # `ddlsim calibrate measure` builds it where the GPU is.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/bench/calibrate DESTINATION ${CMAKE_INSTALL_DATADIR}/ddlsim/bench
-        COMPONENT program)
+        COMPONENT program PATTERN measured EXCLUDE)
 install(EXPORT ddlsimTargets NAMESPACE ddlsim:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/ddlsim COMPONENT dev)
 
 configure_package_config_file(

@@ -213,10 +213,10 @@ KernelTime KernelTimes::of(const primitives::MemoryBoundKernel& kernel) const {
   const bool narrow = precision_ != Precision::kFp32 && precision_ != Precision::kTf32;
   if (narrow && !calibration_.fuses_pointwise) elements *= kernel.widening;
   KernelTime time = memory_bound(kernel.kind, kernel.row, element_ * elements);
-  if (kernel.channels == 0 || has_curve(kernel.kind)) return time;
+  if (kernel.channels == 0) return time;
   if (kernel.kind == primitives::MemoryBoundKind::kPool) {
-    time.time = max(time.time, least_pooling_time(images_, elements));
-  } else {
+    if (!has_pool_) time.time = max(time.time, least_pooling_time(images_, elements));
+  } else if (!has_batch_norm_) {
     time.time = batch_norm_time(images_, time.time, elements, kernel.channels, numbers());
   }
   return time;

@@ -33,6 +33,8 @@ class KernelTimes {
         element_(activation_size(precision)),
         spec_(hardware::device_spec(calibration.gpu, multiplied_in(calibration.gpu, precision))),
         images_(image_device(calibration.gpu)),
+        has_batch_norm_(has_curve(primitives::MemoryBoundKind::kBatchNorm)),
+        has_pool_(has_curve(primitives::MemoryBoundKind::kPool)),
         precision_(precision) {
     if (precision == Precision::kTf32) {
       as_fp32_ = std::make_unique<const KernelTimes>(calibration, batch, Precision::kFp32);
@@ -74,6 +76,8 @@ class KernelTimes {
   DataSize element_;
   hardware::DeviceSpec spec_;
   ImageDevice images_;
+  bool has_batch_norm_;  // a curve of it
+  bool has_pool_;
   Precision precision_;
   std::unique_ptr<const KernelTimes> as_fp32_;  // of TF32
 };

@@ -96,6 +96,26 @@ TEST_CASE("predict: a larger batch of a job that waits for its CPU takes no less
   }
 }
 
+// Sums of kernels of a step, in ms: bench/calibrate/measured/h200-sxm5-141gb/zoo-kernels.jsonl.gz. Nothing is fitted to
+// a step; cost/image_kernels.h is fitted to kernels of some of them.
+TEST_CASE("predict: kernels of convolutional networks take what they took on an H200", "[unit][whatif]") {
+  const auto step = [](const char* model, const char* precision, const char* batch, const char* layout) {
+    return asked({{"model", model, {}},
+                  {"node", "hgx-h200", {}},
+                  {"gpus_per_node", "1", {}},
+                  {"precision", precision, {}},
+                  {"batch", batch, {}},
+                  {"software.layout", layout, {}}})
+        .step_time.in(milliseconds);
+  };
+  CHECK(step("resnet50", "fp32", "64", "channels-first") == Approx(75.6).epsilon(0.1));
+  CHECK(step("resnet50", "tf32", "64", "channels-first") == Approx(31.0).epsilon(0.1));
+  CHECK(step("resnet50", "fp16", "128", "channels-first") == Approx(42.1).epsilon(0.1));
+  CHECK(step("resnet50", "fp16", "128", "channels-last") == Approx(22.1).epsilon(0.1));
+  CHECK(step("mobilenet_v2", "tf32", "64", "channels-first") == Approx(25.8).epsilon(0.1));
+  CHECK(step("vgg16", "bf16", "256", "channels-last") == Approx(71.0).epsilon(0.1));
+}
+
 TEST_CASE("predict: images channel by channel cost from Ampere on", "[unit][whatif]") {
   const auto step = [](const char* gpu, const char* precision, const char* layout) {
     return asked({{"model", "resnet50", {}},
