@@ -348,10 +348,10 @@ struct LayerRules {
     made.layer.backward_elements = traffic.backward;
     made.layer.saved_elements = traffic.saved;
     made.layer.parameters = std::move(parameters);
-    made.layer.forward = {
-        {primitives::MemoryBoundKernel{traffic.kind, traffic.forward, 0, traffic.row, traffic.widening, traffic.channels}}};
-    made.layer.backward = {
-        {primitives::MemoryBoundKernel{traffic.kind, traffic.backward, 0, traffic.row, traffic.widening, traffic.channels}}};
+    made.layer.forward = {{primitives::MemoryBoundKernel{traffic.kind, traffic.forward, 0, traffic.row,
+                                                         traffic.widening, traffic.channels}}};
+    made.layer.backward = {{primitives::MemoryBoundKernel{traffic.kind, traffic.backward, 0, traffic.row,
+                                                          traffic.widening, traffic.channels}}};
     return {};
   }
 
