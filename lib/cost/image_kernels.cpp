@@ -19,17 +19,18 @@ constexpr double kFilteredTap = 0.101;
 constexpr double kFilteredHalf = 0.101;
 constexpr double kFilteredHalfTap = 0.0196;
 
-/// Of one multiprocessor, in fp32.
+/// Of one multiprocessor, in fp32. No rate is asked: twice as fast a GPU has as many. GA100's L2 tells it from GA10x;
+/// an Ada GPU runs Ampere's kernels.
 double lanes_of(const hardware::Gpu& gpu) {
   constexpr double kFew = 64;
   constexpr double kMany = 128;
   constexpr std::int64_t kMostOfMany = 40;  // Pascal's of 128 lanes; P100 has 56 of 64
-  const auto half = gpu.peak.at(Precision::kFp16);
-  const double ratio = half ? *half / gpu.peak.fp32 : 1;
+  constexpr DataSize kMostOfGa10x = bytes(16 << 20);
+  const bool large = !gpu.l2 || *gpu.l2 > kMostOfGa10x;
   switch (gpu.nccl_tuning.value_or(hardware::GpuGeneration::kHopper)) {
     case hardware::GpuGeneration::kPascal: return gpu.sm_count > kMostOfMany ? kFew : kMany;
     case hardware::GpuGeneration::kVolta: return kFew;
-    case hardware::GpuGeneration::kAmpere: return ratio > 12 ? kFew : kMany;
+    case hardware::GpuGeneration::kAmpere: return large && gpu.kernels_of.empty() ? kFew : kMany;
     case hardware::GpuGeneration::kHopper:
     case hardware::GpuGeneration::kBlackwell: break;
   }

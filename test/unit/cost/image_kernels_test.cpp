@@ -20,10 +20,23 @@ constexpr ImageNumbers kLast{false, Precision::kFp32};
 TEST_CASE("image kernels: cycles of a multiprocessor by its lanes", "[unit][cost]") {
   CHECK(device_of("h200-sxm5-141gb").cycle.in(nanoseconds) == Approx(0.505).epsilon(0.002));  // 1,980 MHz
   CHECK(device_of("a100-sxm4-80gb").cycle.in(nanoseconds) == Approx(1 / 1.41).epsilon(0.002));
+  CHECK(device_of("a30").cycle.in(nanoseconds) == Approx(1 / 1.44).epsilon(0.01));
+  CHECK(device_of("l4").cycle.in(nanoseconds) == Approx(1 / 2.04).epsilon(0.01));
   CHECK(device_of("v100-sxm2-16gb").cycle.in(nanoseconds) == Approx(1 / 1.53).epsilon(0.005));
   CHECK(device_of("rtx-3090").cycle.in(nanoseconds) == Approx(1 / 1.695).epsilon(0.005));
   CHECK(device_of("p100-pcie-16gb").cycle.in(nanoseconds) == Approx(1 / 1.3).epsilon(0.01));
   CHECK(device_of("gtx-1080-ti").cycle.in(nanoseconds) == Approx(1 / 1.58).epsilon(0.05));
+}
+
+// Lanes by the ratio of two peaks made twice the fp32 no faster.
+TEST_CASE("image kernels: twice the rate is half the cycle", "[unit][cost]") {
+  for (const char* id : {"a100-sxm4-80gb", "rtx-3090", "v100-sxm2-16gb", "p100-pcie-16gb", "l4", "h200-sxm5-141gb"}) {
+    hardware::Gpu gpu = test::catalog().gpu(id).value();
+    const Time before = image_device(gpu).cycle;
+    gpu.peak.fp32 = gpu.peak.fp32 * 2.0;
+    INFO(id);
+    CHECK(image_device(gpu).cycle == before / 2.0);
+  }
 }
 
 TEST_CASE("image kernels: a block for each channel normalises", "[unit][cost]") {
