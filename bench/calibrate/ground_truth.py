@@ -343,19 +343,12 @@ def convolution_call(row, device):
                                                        groups, mask)
 
 
-def time_call(call):
-    """Median seconds of a call, many in a row behind a kernel that keeps the GPU waiting for the host."""
-    for _ in range(3):
-        call()
+def sampled(call, repeats, cycles):
+    """Median seconds of a call, `repeats` in a row behind a kernel of so many cycles, in which the host runs ahead."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    call()
-    end.record()
-    end.synchronize()
-    repeats = max(1, min(20, int(0.4 / max(begin.elapsed_time(end), 1e-3))))
     times = []
     for _ in range(9):
-        torch.cuda._sleep(1500000)  # cycles, about 0.8 ms
+        torch.cuda._sleep(cycles)
         begin.record()
         for _ in range(repeats):
             call()
@@ -365,6 +358,18 @@ def time_call(call):
     median = statistics.median(times)
     return {"time_s": median, "mad_s": statistics.median(abs(t - median) for t in times), "min_s": min(times),
             "samples": len(times)}
+
+
+def time_call(call):
+    for _ in range(3):
+        call()
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    call()
+    end.record()
+    end.synchronize()
+    repeats = max(1, min(20, int(0.4 / max(begin.elapsed_time(end), 1e-3))))
+    return sampled(call, repeats, 1500000)  # about 0.8 ms
 
 
 def run_convolutions(options):

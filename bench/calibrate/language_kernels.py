@@ -13,7 +13,6 @@ Points come in random order until --budget is spent. Needs a GPU since Ampere; f
 import argparse
 import json
 import random
-import statistics
 import sys
 import time
 
@@ -21,11 +20,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ground_truth import context, set_precision
+from ground_truth import context, sampled, set_precision
 
 
 def time_call(call):
-    """Median seconds of a call, several in a row behind a kernel that keeps the GPU waiting for the host."""
+    """As sampled, behind a kernel as long as the host takes for the calls."""
     for _ in range(3):
         call()
     torch.cuda.synchronize()
@@ -36,19 +35,7 @@ def time_call(call):
     torch.cuda.synchronize()
     whole = (time.perf_counter() - start) / 4
     repeats = max(1, min(16, int(0.004 / max(whole, 1e-6))))
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    times = []
-    for _ in range(9):
-        torch.cuda._sleep(int(2.5e9 * min(host * repeats, 0.02)) + 100000)  # cycles
-        begin.record()
-        for _ in range(repeats):
-            call()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end) * 1e-3 / repeats)
-    median = statistics.median(times)
-    return {"time_s": median, "mad_s": statistics.median(abs(t - median) for t in times), "min_s": min(times),
-            "samples": len(times)}
+    return sampled(call, repeats, int(2.5e9 * min(host * repeats, 0.02)) + 100000)
 
 
 def attention_points():

@@ -48,6 +48,7 @@ TEST_CASE("image kernels: a block for each channel normalises", "[unit][cost]") 
   // Half as many channels leave twice as many multiprocessors idle; 1.43 blocks fit on one, and then bytes count.
   CHECK(batch_norm_time(h200, moved, elements, 32, kFirst).in(milliseconds) == Approx(1.156).epsilon(0.005));
   CHECK(batch_norm_time(h200, moved, elements, 2048, kFirst).in(milliseconds) == Approx(0.21));
+  CHECK(batch_norm_time(h200, moved / 4, elements, 2048, kFirst).in(milliseconds) == Approx(0.1958).epsilon(0.005));
   CHECK(batch_norm_time(h200, moved / 4, elements, 4096, kFirst) ==
         batch_norm_time(h200, moved / 4, elements, 2048, kFirst));
   // Numbers of 16 bits move in half the time, and take blocks as long.
