@@ -7,10 +7,6 @@ namespace {
 
 namespace wl = ddlsim::workload;
 
-constexpr wl::Pointwise kDropout{.inverts_output = false};
-constexpr wl::Pointwise kActivation{.inverts_output = true};
-constexpr wl::Pointwise kOutputSoftmax{.inverts_output = true, .over_rows = true};
-
 /// A block's attention on `width`, after the projection before it, up to the residual sum.
 struct AttentionPart {
   std::int64_t width;
@@ -23,7 +19,7 @@ struct AttentionPart {
 void add_attention(Stack& stack, const AttentionPart& part) {
   stack.add_on({part.width}, "attention", wl::Attention{.heads = part.heads, .causal = part.causal}, "attention");
   stack.add("linear", wl::Linear{.out = part.width, .bias = part.bias}, part.output);
-  stack.add("dropout", kDropout, "attention_dropout");
+  stack.add("dropout", wl::pointwise("dropout"), "attention_dropout");
   stack.add("add", wl::Combine{}, "attention_residual");
 }
 
@@ -43,9 +39,9 @@ struct MlpPart {
 
 void add_mlp(Stack& stack, const MlpPart& part) {
   stack.add("linear", wl::Linear{.out = part.inner, .bias = part.bias}, "intermediate");
-  stack.add(part.word, kActivation, "activation");
+  stack.add(part.word, wl::pointwise(part.word), "activation");
   stack.add("linear", wl::Linear{.out = part.width, .bias = part.bias}, "output");
-  stack.add("dropout", kDropout, "output_dropout");
+  stack.add("dropout", wl::pointwise("dropout"), "output_dropout");
   stack.add("add", wl::Combine{}, "output_residual");
 }
 
@@ -63,7 +59,7 @@ Family of_text(Stack& stack, std::string task) {
 
 void add_head(Stack& stack, std::int64_t vocabulary, bool tied) {
   stack.add("linear", wl::Linear{.out = vocabulary, .bias = false, .tied = tied}, "lm_head");
-  stack.add("softmax", kOutputSoftmax, "loss");
+  stack.add("softmax", wl::pointwise("softmax"), "loss");
 }
 
 void add_bert_head(Stack& stack, ConfigReader& config, const Request& request, std::int64_t hidden) {
@@ -72,23 +68,23 @@ void add_bert_head(Stack& stack, ConfigReader& config, const Request& request, s
   const bool classifies = request.head == "ForSequenceClassification";
   if (pretraining || classifies || request.head == "Model") {
     stack.add_apart({hidden}, "linear", wl::Linear{.out = hidden}, "pooler");
-    stack.add("tanh", kActivation, "pooler_activation");
+    stack.add("tanh", wl::pointwise("tanh"), "pooler_activation");
   }
   if (classifies) {
     const std::int64_t labels = std::max<std::int64_t>(1, config.members("id2label").value_or(2));
     stack.add("linear", wl::Linear{.out = labels}, "classifier");
-    stack.add("softmax", kOutputSoftmax, "loss");
+    stack.add("softmax", wl::pointwise("softmax"), "loss");
   }
   if (!pretraining && request.head != "ForMaskedLM") return;
   stack.add_on({hidden}, "linear", wl::Linear{.out = hidden}, "mlm_transform");
-  stack.add("gelu", kActivation, "mlm_activation");
+  stack.add("gelu", wl::pointwise("gelu"), "mlm_activation");
   stack.add("layernorm", wl::LayerNorm{}, "mlm_norm");
   const bool tied = config.flag_or("tie_word_embeddings", true);
   stack.add("linear", wl::Linear{.out = vocabulary, .bias = true, .tied = tied}, "mlm_decoder");
-  stack.add("softmax", kOutputSoftmax, "mlm_loss");
+  stack.add("softmax", wl::pointwise("softmax"), "mlm_loss");
   if (!pretraining) return;
   stack.add_apart({hidden}, "linear", wl::Linear{.out = 2}, "nsp");
-  stack.add("softmax", kOutputSoftmax, "nsp_loss");
+  stack.add("softmax", wl::pointwise("softmax"), "nsp_loss");
 }
 
 }  // namespace
@@ -137,7 +133,7 @@ Family gpt2_family(ConfigReader& config, const Request& request) {
   stack.table(vocabulary, width, "wte");
   stack.table(config.size("n_positions"), width, "wpe");
   stack.add("add", wl::Combine{}, "positions");
-  stack.add("dropout", kDropout, "embedding_dropout");
+  stack.add("dropout", wl::pointwise("dropout"), "embedding_dropout");
   for (std::int64_t i = 0; i < blocks && !config.failed(); ++i) {
     stack.add("layernorm", wl::LayerNorm{}, "ln_1");
     stack.add("linear", wl::Linear{.out = 3 * width}, "c_attn");
@@ -196,7 +192,7 @@ Family gpt_neox_family(ConfigReader& config, const Request& request) {
   for (std::int64_t i = 0; i < blocks && !config.failed(); ++i) {
     stack.add("layernorm", wl::LayerNorm{}, "input_layernorm");
     stack.add("linear", wl::Linear{.out = 3 * width, .bias = bias}, "query_key_value");
-    stack.add_on({2 * width}, "scale", kDropout, "rotary");
+    stack.add_on({2 * width}, "scale", wl::pointwise("scale"), "rotary");
     add_attention(stack, {.width = width, .heads = heads, .bias = bias, .output = "dense", .causal = true});
     stack.add("layernorm", wl::LayerNorm{}, "post_attention_layernorm");
     add_mlp(stack, {.width = width, .inner = inner, .word = activation});
@@ -219,7 +215,7 @@ Family bert_family(ConfigReader& config, const Request& request) {
   stack.add("add", wl::Combine{}, "positions");
   stack.add("add", wl::Combine{}, "token_types");
   stack.add("layernorm", wl::LayerNorm{}, "embedding_norm");
-  stack.add("dropout", kDropout, "embedding_dropout");
+  stack.add("dropout", wl::pointwise("dropout"), "embedding_dropout");
   for (std::int64_t i = 0; i < blocks && !config.failed(); ++i) {
     add_three(stack, width, true);
     add_attention(stack, {.width = width, .heads = heads});
@@ -251,7 +247,7 @@ Family vit_family(ConfigReader& config, const Request& request) {
   stack.add("concat", wl::Concat{{rows, width}}, "tokens");
   stack.table(rows, width, "position_embeddings");
   stack.add("add", wl::Combine{}, "positions");
-  stack.add("dropout", kDropout, "embedding_dropout");
+  stack.add("dropout", wl::pointwise("dropout"), "embedding_dropout");
   for (std::int64_t i = 0; i < blocks && !config.failed(); ++i) {
     stack.add("layernorm", wl::LayerNorm{}, "layernorm_before");
     add_three(stack, width, bias);
@@ -264,7 +260,8 @@ Family vit_family(ConfigReader& config, const Request& request) {
   const std::int64_t labels = std::max<std::int64_t>(1, config.members("id2label").value_or(2));
   stack.add_apart({width}, "linear", wl::Linear{.out = classifies ? labels : width},
                   classifies ? "classifier" : "pooler");
-  stack.add(classifies ? "softmax" : "tanh", classifies ? kOutputSoftmax : kActivation, "last");
+  const char* const last = classifies ? "softmax" : "tanh";
+  stack.add(last, wl::pointwise(last), "last");
   Family family = of_text(stack, "image classification");
   family.sample = "image";
   family.rows_name.clear();

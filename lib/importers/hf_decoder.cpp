@@ -10,8 +10,6 @@ namespace {
 
 namespace wl = ddlsim::workload;
 
-constexpr wl::Pointwise kCopy{.inverts_output = false};
-constexpr wl::Pointwise kSoftmax{.inverts_output = true, .over_rows = true};
 constexpr wl::Combine kProduct{.product = true};
 
 /// What sets the members of the family apart (transformers, modeling_<model_type>.py).
@@ -101,12 +99,12 @@ class Decoder {
 
   Family build() {
     stack_.table(vocabulary_, hidden_, "embed_tokens");
-    if (traits_.gemma) stack_.add("scale", kCopy, "embed_scale");
+    if (traits_.gemma) stack_.add("scale", wl::pointwise("scale"), "embed_scale");
     // After a fault the sizes are stand-ins: the faults are the answer.
     for (std::int64_t block = 0; block < blocks_ && !config_.failed(); ++block) add_block(block);
     stack_.add("rmsnorm", wl::RmsNorm{}, "norm");
     stack_.add("linear", wl::Linear{.out = vocabulary_, .bias = false, .tied = tied_}, "lm_head");
-    stack_.add("softmax", kSoftmax, "loss");
+    stack_.add("softmax", wl::pointwise("softmax"), "loss");
     Family family;
     family.input_shape = {stack_.rows()};
     // Token ids and labels of 8 bytes each.
@@ -310,8 +308,8 @@ class Decoder {
       stack_.add_on({keys}, "rmsnorm", wl::RmsNorm{}, "k_norm");
     }
     if (!rotated(block)) return;
-    stack_.add_on({queries + keys}, "scale", kCopy, "rotary");
-    if (bare_norm_) stack_.add_on({queries + keys}, "scale", kCopy, "qk_norm");
+    stack_.add_on({queries + keys}, "scale", wl::pointwise("scale"), "rotary");
+    if (bare_norm_) stack_.add_on({queries + keys}, "scale", wl::pointwise("scale"), "qk_norm");
   }
 
   void add_indexer() {
@@ -336,7 +334,7 @@ class Decoder {
     stack_.add_on({kv_rank_}, "rmsnorm", wl::RmsNorm{}, "kv_a_layernorm");
     stack_.add("linear", wl::Linear{.out = heads_ * (nope_ + value_width_), .bias = false}, "kv_b_proj");
     // Queries and keys are put together from their parts with and without position: all of both is copied.
-    stack_.add_on({2 * heads_ * width_}, "scale", kCopy, "rotary");
+    stack_.add_on({2 * heads_ * width_}, "scale", wl::pointwise("scale"), "rotary");
     if (indexer_) add_indexer();
   }
 
@@ -354,7 +352,7 @@ class Decoder {
 
   void add_mixture() {
     stack_.add("linear", wl::Linear{.out = mixture_.experts.experts, .bias = mixture_.router_bias}, "router");
-    stack_.add("softmax", kSoftmax, "routing");
+    stack_.add("softmax", wl::pointwise("softmax"), "routing");
     stack_.add_on({hidden_}, "experts", mixture_.experts, "experts");
     if (mixture_.shared_width == 0) return;
     add_mlp(mixture_.shared_width, "shared_");

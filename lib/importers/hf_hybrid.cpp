@@ -10,9 +10,6 @@ namespace {
 
 namespace wl = ddlsim::workload;
 
-constexpr wl::Pointwise kMoved{.inverts_output = false};
-constexpr wl::Pointwise kInverted{.inverts_output = true};
-constexpr wl::Pointwise kRowSoftmax{.inverts_output = true, .over_rows = true};
 constexpr wl::Combine kTimes{.product = true};
 
 /// What both families share: sizes, the table and the end.
@@ -68,7 +65,7 @@ class HybridReader {
   Family end(const char* norm) {
     stack_.add("rmsnorm", wl::RmsNorm{}, norm);
     stack_.add("linear", wl::Linear{.out = vocabulary_, .bias = false, .tied = tied_}, "lm_head");
-    stack_.add("softmax", kRowSoftmax, "loss");
+    stack_.add("softmax", wl::pointwise("softmax"), "loss");
     Family family = family_of_tokens(stack_.rows());
     family.layers = stack_.take();
     family.notes = std::move(notes_);
@@ -186,7 +183,7 @@ class QwenHybrid : HybridReader {
     linear_on(hidden_, keys, bias_, "v_proj");
     stack_.add_on({heads_, width_}, "rmsnorm", wl::RmsNorm{}, "q_norm");
     stack_.add_on({kv_heads_, width_}, "rmsnorm", wl::RmsNorm{}, "k_norm");
-    stack_.add_on({queries + keys}, "scale", kMoved, "rotary");
+    stack_.add_on({queries + keys}, "scale", wl::pointwise("scale"), "rotary");
     attention(width_);
     if (gated_) stack_.add("multiply", kTimes, "output_gate");
     linear(hidden_, bias_, "o_proj");
@@ -194,7 +191,7 @@ class QwenHybrid : HybridReader {
 
   void add_mixture() {
     linear(experts_.experts, false, "router");
-    stack_.add("softmax", kRowSoftmax, "routing");
+    stack_.add("softmax", wl::pointwise("softmax"), "routing");
     stack_.add_on({hidden_}, "experts", experts_, "experts");
     gated_mlp(shared_, "shared_");
     linear_on(hidden_, 1, false, "shared_expert_gate");
@@ -292,13 +289,13 @@ class NemotronH : HybridReader {
 
   void add_mlp(std::int64_t inner, const std::string& prefix) {
     linear_on(hidden_, inner, mlp_bias_, prefix + "up_proj");
-    stack_.add("relu", kInverted, prefix + "act");
+    stack_.add("relu", wl::pointwise("relu"), prefix + "act");
     stack_.add("linear", wl::Linear{.out = hidden_, .bias = mlp_bias_}, prefix + "down_proj");
   }
 
   void add_mixture() {
     linear(experts_.experts, false, "router");
-    stack_.add("softmax", kRowSoftmax, "routing");
+    stack_.add("softmax", wl::pointwise("softmax"), "routing");
     stack_.add_on({hidden_}, "experts", experts_, "experts");
     if (shared_ == 0) return;
     add_mlp(shared_, "shared_");

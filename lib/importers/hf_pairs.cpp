@@ -115,21 +115,21 @@ void add_t5_attention(Tower& rows, std::int64_t keys, const T5Sizes& sizes) {
   rows.on(sizes.inside, "attention", wl::Attention{.heads = sizes.heads, .keys = own ? 0 : keys, .biased = own},
           "attention");
   rows.linear(sizes.inside, sizes.width, "o", false);
-  rows.add("dropout", kCopied, "attention_dropout");
+  rows.add("dropout", wl::pointwise("dropout"), "attention_dropout");
   rows.sum("attention_residual");
 }
 
 void add_t5_feed(Tower& rows, const T5Sizes& sizes) {
   rows.add("rmsnorm", wl::RmsNorm{}, "ff_layer_norm");
   rows.linear(sizes.width, sizes.feed, sizes.gated ? "wi_0" : "wi", false);
-  rows.on(sizes.feed, sizes.activation, kActivated, "activation");
+  rows.on(sizes.feed, sizes.activation, wl::pointwise(sizes.activation), "activation");
   if (sizes.gated) {
     rows.linear(sizes.width, sizes.feed, "wi_1", false);
     rows.on(sizes.feed, "multiply", wl::Combine{.product = true}, "gate");
   }
-  rows.on(sizes.feed, "dropout", kCopied, "feed_dropout");
+  rows.on(sizes.feed, "dropout", wl::pointwise("dropout"), "feed_dropout");
   rows.linear(sizes.feed, sizes.width, "wo", false);
-  rows.add("dropout", kCopied, "output_dropout");
+  rows.add("dropout", wl::pointwise("dropout"), "output_dropout");
   rows.sum("feed_residual");
 }
 
@@ -141,7 +141,7 @@ void add_t5_side(Tower& rows, std::int64_t blocks, std::int64_t keys, const T5Si
     add_t5_feed(rows, sizes);
   }
   rows.add("rmsnorm", wl::RmsNorm{}, "final_layer_norm");
-  rows.add("dropout", kCopied, "final_dropout");
+  rows.add("dropout", wl::pointwise("dropout"), "final_dropout");
 }
 
 }  // namespace
@@ -166,7 +166,7 @@ Family clip_family(ConfigReader& config, const Request& request) {
   family.input_shape = add_clip_images(stack, vision, projection, text.failed() || config.failed());
   add_clip_texts(stack, text, projection, tokens);
   add_parameter(stack, 1, 1, "logit_scale");
-  stack.add_apart({2, projection}, "scale", kCopied, "normalised");
+  stack.add_apart({2, projection}, "scale", wl::pointwise("scale"), "normalised");
   config.adopt(std::move(vision));
   config.adopt(std::move(text));
   const wl::Shape& image = family.input_shape;
@@ -205,13 +205,13 @@ Family t5_family(ConfigReader& config, const Request& request) {
       "shared");
   if (!config.failed()) {
     add_parameter(stack, buckets, sizes.heads, "encoder_relative_attention_bias");
-    encoder.add("dropout", kCopied, "encoder_dropout");
+    encoder.add("dropout", wl::pointwise("dropout"), "encoder_dropout");
     add_t5_side(encoder, blocks, 0, sizes);
     add_parameter(stack, buckets, sizes.heads, "decoder_relative_attention_bias");
-    decoder.add("dropout", kCopied, "decoder_dropout");
+    decoder.add("dropout", wl::pointwise("dropout"), "decoder_dropout");
     add_t5_side(decoder, behind, source, sizes);
     decoder.on(sizes.width, "linear", wl::Linear{.out = vocabulary, .bias = false, .tied = tied}, "lm_head");
-    stack.add("softmax", kSoftmaxed, "loss");
+    stack.add("softmax", wl::pointwise("softmax"), "loss");
   }
   family.task = "sequence to sequence";
   family.sample = "sequence pair";

@@ -131,7 +131,7 @@ std::int64_t add_waves(Stack& stack, ConfigReader& config, const Waves& waves, s
     frames = (frames - waves.kernels[i]) / waves.strides[i] + 1;
     if (waves.every_norm) stack.add_apart({frames, width}, "layernorm", wl::LayerNorm{}, "conv_norm");
     if (!waves.every_norm && i == 0) stack.add("batchnorm", wl::BatchNorm{}, "group_norm");
-    stack.add("gelu", kActivated, "conv_activation");
+    stack.add("gelu", wl::pointwise("gelu"), "conv_activation");
     channels = width;
   }
   return frames;
@@ -153,12 +153,12 @@ void add_wav2vec_block(Tower& rows, const Wav2VecSizes& sizes) {
   for (const char* name : {"q_proj", "k_proj", "v_proj"}) rows.linear(width, width, name);
   rows.add("grouped_attention", wl::GroupedAttention{.heads = sizes.heads, .width = width / sizes.heads}, "attention");
   rows.linear(width, width, "out_proj");
-  rows.add("dropout", kCopied, "attention_dropout");
+  rows.add("dropout", wl::pointwise("dropout"), "attention_dropout");
   rows.sum("attention_residual");
   if (!sizes.norm_first) rows.add("layernorm", wl::LayerNorm{}, "layer_norm");
   if (sizes.norm_first) rows.add("layernorm", wl::LayerNorm{}, "final_layer_norm");
   rows.mlp(sizes.inner, sizes.activation);
-  rows.add("dropout", kCopied, "output_dropout");
+  rows.add("dropout", wl::pointwise("dropout"), "output_dropout");
   rows.sum("mlp_residual");
   if (!sizes.norm_first) rows.add("layernorm", wl::LayerNorm{}, "final_layer_norm");
 }
@@ -172,10 +172,10 @@ void add_wav2vec_positions(Tower& rows, ConfigReader& config, const Wav2VecSizes
   op.groups = groups;
   stack.add_apart({sizes.width, 1, rows.rows()}, "conv", op, "pos_conv_embed");
   add_parameter(stack, 1, taps, "pos_conv_weight_g");
-  rows.add("gelu", kActivated, "pos_conv_activation");
+  rows.add("gelu", wl::pointwise("gelu"), "pos_conv_activation");
   rows.sum("positions");
   if (!sizes.norm_first) rows.add("layernorm", wl::LayerNorm{}, "encoder_layer_norm");
-  rows.add("dropout", kCopied, "encoder_dropout");
+  rows.add("dropout", wl::pointwise("dropout"), "encoder_dropout");
 }
 
 /// The quantiser of pre-training and the projections that its contrast compares.
@@ -190,7 +190,7 @@ void add_wav2vec_quantiser(Tower& rows, ConfigReader& config, std::int64_t featu
   }
   rows.linear(rows.width(), projected, "project_hid");
   rows.linear(features, groups * each, "quantizer_weight_proj");
-  rows.on(groups * each, "softmax", kSoftmaxed, "gumbel_softmax");
+  rows.on(groups * each, "softmax", wl::pointwise("softmax"), "gumbel_softmax");
   add_parameter(rows.stack(), groups * each, wide / groups, "codevectors");
   rows.linear(wide, projected, "project_q");
 }
@@ -236,9 +236,9 @@ Family whisper_family(ConfigReader& config, const Request& request) {
   Family family;
   family.input_shape = {bins, 1, 2 * frames};
   stack.add_apart(family.input_shape, "conv", along_time(width, {.kernel = 3, .pad = 1}, true), "conv1");
-  stack.add("gelu", kActivated, "conv1_activation");
+  stack.add("gelu", wl::pointwise("gelu"), "conv1_activation");
   stack.add("conv", along_time(width, {.kernel = 3, .stride = 2, .pad = 1}, true), "conv2");
-  stack.add("gelu", kActivated, "conv2_activation");
+  stack.add("gelu", wl::pointwise("gelu"), "conv2_activation");
   encoder.table(frames, "encoder_embed_positions");
   encoder.sum("encoder_positions");
   if (!config.failed()) add_whisper_side(encoder, front, 0);
@@ -248,7 +248,7 @@ Family whisper_family(ConfigReader& config, const Request& request) {
   if (!config.failed()) add_whisper_side(decoder, back, frames);
   const bool tied = config.flag_or("tie_word_embeddings", true);
   decoder.on(width, "linear", wl::Linear{.out = vocabulary, .bias = false, .tied = tied}, "proj_out");
-  stack.add("softmax", kSoftmaxed, "loss");
+  stack.add("softmax", wl::pointwise("softmax"), "loss");
   family.task = "speech recognition";
   family.sample = "clip";
   family.rows_name.clear();
@@ -272,14 +272,14 @@ Family wav2vec2_family(ConfigReader& config, const Request& request) {
   const std::int64_t features = waves.widths.back();
   rows.on(features, "layernorm", wl::LayerNorm{}, "feature_norm");
   rows.linear(features, sizes.width, "feature_projection");
-  rows.add("dropout", kCopied, "feature_dropout");
+  rows.add("dropout", wl::pointwise("dropout"), "feature_dropout");
   if (masks(config)) add_parameter(stack, 1, sizes.width, "masked_spec_embed");
   add_wav2vec_positions(rows, config, sizes);
   for (std::int64_t i = 0; i < sizes.blocks && !config.failed(); ++i) add_wav2vec_block(rows, sizes);
   if (sizes.norm_first) rows.add("layernorm", wl::LayerNorm{}, "encoder_layer_norm");
   if (request.head == "ForCTC") {
     rows.linear(sizes.width, config.size_or("vocab_size", 32), "lm_head");
-    stack.add("softmax", kSoftmaxed, "ctc_loss");
+    stack.add("softmax", wl::pointwise("softmax"), "ctc_loss");
   }
   if (request.head == "ForPreTraining") add_wav2vec_quantiser(rows, config, features);
   Family family;

@@ -10,9 +10,6 @@
 
 namespace ddlsim::importers::hf {
 
-inline constexpr workload::Pointwise kCopied{.inverts_output = false};
-inline constexpr workload::Pointwise kActivated{.inverts_output = true};
-inline constexpr workload::Pointwise kSoftmaxed{.inverts_output = true, .over_rows = true};
 /// Of heads, windows and lengths that are multiplied before an operator checks them.
 inline constexpr Bounds kModest{1, std::int64_t{1} << 16};
 
@@ -39,7 +36,7 @@ class Tower {
   /// Two products with an activation between.
   void mlp(std::int64_t inner, const char* activation) {
     linear(width_, inner, "fc1");
-    on(inner, activation, kActivated, "activation");
+    on(inner, activation, workload::pointwise(activation), "activation");
     linear(inner, width_, "fc2");
   }
   [[nodiscard]] std::int64_t rows() const { return rows_; }

@@ -13,9 +13,6 @@ namespace {
 
 namespace wl = ddlsim::workload;
 
-constexpr wl::Pointwise kScaled{.inverts_output = false};
-constexpr wl::Pointwise kOverRows{.inverts_output = true, .over_rows = true};
-constexpr wl::Pointwise kCapped{.inverts_output = true};
 constexpr wl::Combine kMultiplied{.product = true};
 
 void add_gated(Stack& stack, std::int64_t hidden, std::int64_t inner, bool bias = false) {
@@ -75,14 +72,14 @@ class Gemma4 {
 
   Family build() {
     stack_.table(vocabulary_, hidden_, "embed_tokens");
-    stack_.add("scale", kScaled, "embed_scale");
+    stack_.add("scale", wl::pointwise("scale"), "embed_scale");
     for (std::size_t i = 0; i < types_.size() && !config_.failed(); ++i) add_block(types_[i]);
     norm("norm");
     stack_.add("linear",
                wl::Linear{.out = vocabulary_, .bias = false, .tied = config_.flag_or("tie_word_embeddings", true)},
                "lm_head");
-    if (config_.has("final_logit_softcapping")) stack_.add("tanh", kCapped, "logit_softcap");
-    stack_.add("softmax", kOverRows, "loss");
+    if (config_.has("final_logit_softcapping")) stack_.add("tanh", wl::pointwise("tanh"), "logit_softcap");
+    stack_.add("softmax", wl::pointwise("softmax"), "loss");
     Family family = family_of_tokens(stack_.rows());
     family.layers = stack_.take();
     if (moe_) family.notes.emplace_back("The router's scale of every expert is listed as its bias.");
@@ -113,8 +110,8 @@ class Gemma4 {
     if (!global || !same_) stack_.add_on({hidden_}, "linear", wl::Linear{.out = keys, .bias = bias_}, "v_proj");
     stack_.add_on({heads_, attention.width}, "rmsnorm", wl::RmsNorm{}, "q_norm");
     stack_.add_on({attention.kv_heads, attention.width}, "rmsnorm", wl::RmsNorm{}, "k_norm");
-    stack_.add_on({keys}, "scale", kScaled, "v_norm");  // without weights
-    stack_.add_on({queries + keys}, "scale", kScaled, "rotary");
+    stack_.add_on({keys}, "scale", wl::pointwise("scale"), "v_norm");  // without weights
+    stack_.add_on({queries + keys}, "scale", wl::pointwise("scale"), "rotary");
     stack_.add_on({queries}, "grouped_attention", attention, "attention");
     stack_.add("linear", wl::Linear{.out = hidden_, .bias = bias_}, "o_proj");
     norm("post_attention_layernorm");
@@ -124,7 +121,7 @@ class Gemma4 {
     if (moe_) add_experts();
     norm("post_feedforward_layernorm");
     stack_.add("add", wl::Combine{}, "mlp_residual");
-    stack_.add("scale", kScaled, "layer_scalar");
+    stack_.add("scale", wl::pointwise("scale"), "layer_scalar");
   }
 
   /// Beside the MLP, of what came before its norm.
@@ -132,7 +129,7 @@ class Gemma4 {
     norm("post_feedforward_layernorm_1");
     norm_on(hidden_, "router_norm");
     stack_.add("linear", wl::Linear{.out = experts_.experts, .bias = true}, "router");
-    stack_.add("softmax", kOverRows, "routing");
+    stack_.add("softmax", wl::pointwise("softmax"), "routing");
     norm_on(hidden_, "pre_feedforward_layernorm_2");
     stack_.add("experts", experts_, "experts");
     norm("post_feedforward_layernorm_2");
@@ -190,7 +187,7 @@ class DeciLm {
     stack_.add("linear",
                wl::Linear{.out = vocabulary_, .bias = false, .tied = config_.flag_or("tie_word_embeddings", false)},
                "lm_head");
-    stack_.add("softmax", kOverRows, "loss");
+    stack_.add("softmax", wl::pointwise("softmax"), "loss");
     Family family = family_of_tokens(stack_.rows());
     family.layers = stack_.take();
     return family;
@@ -252,7 +249,7 @@ class DeciLm {
     stack_.add("linear", wl::Linear{.out = hidden_, .bias = bias_}, "q_proj");
     stack_.add_on({hidden_}, "linear", wl::Linear{.out = keys, .bias = bias_}, "k_proj");
     stack_.add_on({hidden_}, "linear", wl::Linear{.out = keys, .bias = bias_}, "v_proj");
-    stack_.add_on({hidden_ + keys}, "scale", kScaled, "rotary");
+    stack_.add_on({hidden_ + keys}, "scale", wl::pointwise("scale"), "rotary");
     stack_.add_on({hidden_}, "grouped_attention",
                   wl::GroupedAttention{
                       .heads = heads_, .kv_heads = heads_ / *group, .width = width, .window = nearest, .causal = true},

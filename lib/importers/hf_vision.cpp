@@ -78,7 +78,7 @@ void add_classifier(Stack& stack, ConfigReader& config, const Request& request) 
   if (request.head != "ForImageClassification") return;
   const std::int64_t labels = std::max<std::int64_t>(1, config.members("id2label").value_or(2));
   stack.add("linear", wl::Linear{.out = labels}, "classifier");
-  stack.add("softmax", kSoftmaxed, "loss");
+  stack.add("softmax", wl::pointwise("softmax"), "loss");
 }
 
 /// A convolution of each channel's neighbourhood, a norm and two products.
@@ -89,11 +89,11 @@ void add_convnext_block(Stack& stack, std::int64_t side, std::int64_t width, boo
                   "dwconv");
   rows.add("layernorm", wl::LayerNorm{}, "layernorm");
   rows.linear(width, 4 * width, "pwconv1");
-  rows.on(4 * width, "gelu", kActivated, "activation");
+  rows.on(4 * width, "gelu", wl::pointwise("gelu"), "activation");
   rows.linear(4 * width, width, "pwconv2");
   if (scaled) {
     add_parameter(stack, 1, width, "layer_scale_parameter");
-    rows.add("scale", kCopied, "layer_scale");
+    rows.add("scale", wl::pointwise("scale"), "layer_scale");
   }
   rows.sum("residual");
 }
@@ -123,10 +123,10 @@ void add_windows(Tower& rows, const WindowedStage& stage, bool shifted) {
       {rows.rows(), stage.width}, "matmul",
       wl::MatMul{.rows = cells, .inner = each, .columns = cells, .products = products, .out = {products, cells, cells}},
       "scores");
-  stack.add("scale", kCopied, "scaled_scores");
+  stack.add("scale", wl::pointwise("scale"), "scaled_scores");
   stack.add("add", wl::Combine{}, "position_bias");
   if (shifted) stack.add("add", wl::Combine{}, "mask");
-  stack.add("softmax", kSoftmaxed, "probabilities");
+  stack.add("softmax", wl::pointwise("softmax"), "probabilities");
   stack.add(
       "matmul",
       wl::MatMul{

@@ -14,9 +14,6 @@ namespace {
 
 namespace wl = ddlsim::workload;
 
-constexpr wl::Pointwise kCopied{.inverts_output = false};
-constexpr wl::Pointwise kActivated{.inverts_output = true};
-constexpr wl::Pointwise kSoftmaxed{.inverts_output = true, .over_rows = true};
 constexpr wl::Combine kGated{.product = true};
 constexpr std::int64_t kMostSize = std::int64_t{1} << 31;
 
@@ -286,7 +283,7 @@ class ModelReader {
     stack.add("linear", wl::Linear{.out = out, .bias = bias}, name);
   }
   void residual(hf::Stack& stack, const char* dropout, const char* sum) const {
-    if (dropout_) stack.add("dropout", kCopied, dropout);
+    if (dropout_) stack.add("dropout", wl::pointwise("dropout"), dropout);
     stack.add("add", wl::Combine{}, sum);
   }
 
@@ -297,7 +294,7 @@ class ModelReader {
         norm_on(stack, {heads_, width_}, "q_layernorm");
         norm_on(stack, {kv_heads_, width_}, "k_layernorm");
       }
-      if (rotary_) stack.add_on({(heads_ + kv_heads_) * width_}, "scale", kCopied, "rotary");
+      if (rotary_) stack.add_on({(heads_ + kv_heads_) * width_}, "scale", wl::pointwise("scale"), "rotary");
       return;
     }
     const std::int64_t queries = heads_ * (nope_ + rope_);
@@ -311,7 +308,7 @@ class ModelReader {
     stack.add_on({hidden_}, "linear", wl::Linear{.out = kv_rank_ + rope_, .bias = false}, "linear_kv_down_proj");
     norm_on(stack, {kv_rank_}, "kv_layernorm");
     linear(stack, heads_ * (nope_ + value_width_), false, "linear_kv_up_proj");
-    stack.add_on({2 * queries}, "scale", kCopied, "rotary");
+    stack.add_on({2 * queries}, "scale", wl::pointwise("scale"), "rotary");
   }
 
   void add_attention(hf::Stack& stack, std::int64_t block) {
@@ -338,7 +335,7 @@ class ModelReader {
     if (gated_) {
       stack.add_on({inner}, "swiglu", kGated, prefix + "activation");
     } else {
-      stack.add(activation_, kActivated, prefix + "activation");
+      stack.add(activation_, wl::pointwise(activation_), prefix + "activation");
     }
     stack.add("linear", wl::Linear{.out = hidden_, .bias = bias}, prefix + "linear_fc2");
   }
@@ -353,7 +350,7 @@ class ModelReader {
       add_mlp(stack, inner_, bias_, "");
     } else {
       stack.add("linear", wl::Linear{.out = experts_.experts, .bias = false}, "router");
-      stack.add("softmax", kSoftmaxed, "routing");
+      stack.add("softmax", wl::pointwise("softmax"), "routing");
       stack.add_on({hidden_}, "experts", experts_, "experts");
       if (shared_ > 0) {
         add_mlp(stack, shared_, bias_, "shared_");
@@ -370,7 +367,7 @@ class ModelReader {
       stack.table(position_rows_, hidden_, "position_embeddings");
       stack.add("add", wl::Combine{}, "positions");
     }
-    if (dropout_) stack.add("dropout", kCopied, "embedding_dropout");
+    if (dropout_) stack.add("dropout", wl::pointwise("dropout"), "embedding_dropout");
     std::vector<std::size_t> starts;  // of every block in the list
     for (std::int64_t i = 0; i < layers_; ++i) {
       starts.push_back(stack.size());
@@ -379,7 +376,7 @@ class ModelReader {
     const std::size_t after = stack.size();
     norm(stack, "final_layernorm");
     stack.add("linear", wl::Linear{.out = vocabulary_, .bias = false, .tied = tied_}, "output_layer");
-    stack.add("softmax", kSoftmaxed, "loss");
+    stack.add("softmax", wl::pointwise("softmax"), "loss");
     add_megatron_stages(in_, {starts, after, stack.size()}, out_);
     describe(stack);
   }

@@ -198,20 +198,20 @@ void matmul(NodeContext& node) {
 }
 
 /// One tensor in, one of its shape out.
-void pointwise(NodeContext& node, std::string_view word, const workload::Pointwise& op) {
+void pointwise(NodeContext& node, std::string_view word) {
   Value value = node.input(0);
   value.bare_linear = kNone;
   value.vector_weight = kNone;
   value.fractions.reset();
   value.numbers.reset();
-  if (!value.constant) node.layer_on(word, op, value.shape);
+  if (!value.constant) node.layer_on(word, workload::pointwise(word), value.shape);
   if (value.constant) value.weight = kNone;
   node.set(0, std::move(value));
 }
 
 void prelu(NodeContext& node) {
   if (node.input(1).weight != kNone) node.trained_operand(1);
-  pointwise(node, "relu", {.inverts_output = true});
+  pointwise(node, "relu");
 }
 
 /// Operator sets before 7 say by `axis` where a second operand's first dimension goes: sizes of 1 follow its own.
@@ -287,12 +287,14 @@ void add(NodeContext& node) {
   combine(node, false);
 }
 
-void relu(NodeContext& node) { pointwise(node, "relu", {.inverts_output = true}); }
-void sigmoid(NodeContext& node) { pointwise(node, "sigmoid", {.inverts_output = true}); }
-void tanh(NodeContext& node) { pointwise(node, "tanh", {.inverts_output = true}); }
-void gelu(NodeContext& node) { pointwise(node, "gelu", {.inverts_output = true}); }
-void softmax(NodeContext& node) { pointwise(node, "softmax", {.inverts_output = true, .over_rows = true}); }
-void scale(NodeContext& node) { pointwise(node, "scale", {}); }
+void relu(NodeContext& node) { pointwise(node, "relu"); }
+void clip(NodeContext& node) { pointwise(node, "relu6"); }
+void hardswish(NodeContext& node) { pointwise(node, "hardswish"); }
+void sigmoid(NodeContext& node) { pointwise(node, "sigmoid"); }
+void tanh(NodeContext& node) { pointwise(node, "tanh"); }
+void gelu(NodeContext& node) { pointwise(node, "gelu"); }
+void softmax(NodeContext& node) { pointwise(node, "softmax"); }
+void scale(NodeContext& node) { pointwise(node, "scale"); }
 void sum(NodeContext& node) { combine(node, false); }
 void multiply(NodeContext& node) { combine(node, true); }
 
@@ -310,9 +312,9 @@ constexpr auto kLayersRules = std::to_array<Rule>({
     {"PRelu", prelu},
     {"Elu", relu},
     {"Selu", relu},
-    {"Clip", relu},
+    {"Clip", clip},
     {"HardSigmoid", sigmoid},
-    {"HardSwish", relu},
+    {"HardSwish", hardswish},
     {"Softplus", relu},
     {"Sigmoid", sigmoid},
     {"Tanh", tanh},
@@ -320,8 +322,8 @@ constexpr auto kLayersRules = std::to_array<Rule>({
     {"Erf", gelu},
     {"Softmax", softmax},
     {"LogSoftmax", softmax},
-    {"LRN", [](NodeContext& node) { pointwise(node, "lrn", {.inverts_output = true}); }},
-    {"Dropout", [](NodeContext& node) { pointwise(node, "dropout", {}); }},
+    {"LRN", [](NodeContext& node) { pointwise(node, "lrn"); }},
+    {"Dropout", [](NodeContext& node) { pointwise(node, "dropout"); }},
     {"Neg", scale},
     {"Abs", scale},
     {"Sqrt", scale},

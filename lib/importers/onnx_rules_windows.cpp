@@ -240,7 +240,8 @@ void pool_over_three(NodeContext& node, const Shape& whole, std::string_view wor
   const auto slides = slides_of(node, {whole.begin() + 2, whole.end()}, kernel);
   if (node.failed()) return;
   const Folded flat = folded(node, whole, whole[1], slides);
-  node.layer(word, workload::Pool{.kernel = flat.kernel, .stride = flat.stride}, flat.image);
+  node.layer(word, workload::Pool{.kernel = flat.kernel, .stride = flat.stride, .average = word == "avgpool"},
+             flat.image);
   node.set(flat.out);
 }
 
@@ -367,7 +368,12 @@ void pool(NodeContext& node, std::string_view word) {
     node.note("A dilated pool is written as one of an input smaller by what its window spans; its output is exact");
   }
   const Symmetric even = make_symmetric(node, window, out, image, true);
-  node.layer(word, workload::Pool{.kernel = window.kernel, .stride = window.stride, .pad = even.pad, .ceil = even.ceil},
+  node.layer(word,
+             workload::Pool{.kernel = window.kernel,
+                            .stride = window.stride,
+                            .pad = even.pad,
+                            .ceil = even.ceil,
+                            .average = word == "avgpool"},
              image);
   node.set(output);
 }

@@ -183,15 +183,16 @@ struct WordsFor {
   Words operator()(const workload::BatchNorm&) const { return {"batchnorm"}; }
   Words operator()(const workload::LayerNorm&) const { return {"layernorm"}; }
   Words operator()(const workload::Pointwise& op) const {
-    if (op.constant) return {"frozen_batchnorm"};
-    if (!op.inverts_output) return {"scale", "dropout"};
-    if (op.over_rows) return {"softmax"};
-    return {"relu", "gelu", "tanh", "sigmoid", "lrn", "silu"};
+    Words words;
+    for (const auto& [word, meant] : workload::kPointwiseWords) {
+      if (meant == op) words.emplace_back(word);
+    }
+    return words;
   }
   Words operator()(const workload::Combine& op) const {
     return op.product ? Words{"multiply", "swiglu"} : Words{"add"};
   }
-  Words operator()(const workload::Pool&) const { return {"maxpool", "avgpool"}; }
+  Words operator()(const workload::Pool& op) const { return {op.average ? "avgpool" : "maxpool"}; }
   Words operator()(const workload::GlobalPool&) const { return {"global_avgpool"}; }
   Words operator()(const workload::Flatten&) const { return {"flatten"}; }
   Words operator()(const workload::Concat&) const { return {"concat"}; }

@@ -1,6 +1,8 @@
 #include "op_reader.h"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 namespace ddlsim::io {
 namespace {
@@ -11,8 +13,9 @@ using workload::Shape;
 
 constexpr std::size_t kMaxGradients = 10'000;
 
+template <bool kAverage>
 Op make_pool(OpReader& keys) {
-  workload::Pool pool;
+  workload::Pool pool{.average = kAverage};
   pool.kernel = keys.pair("kernel");
   pool.stride = keys.pair_or("stride", pool.kernel, 1);
   pool.pad = keys.pair_or("pad", {0, 0}, 0);
@@ -109,29 +112,20 @@ Op make_measured(OpReader& keys) {
   return op;
 }
 
-Op activation(OpReader&) { return workload::Pointwise{.inverts_output = true}; }
-Op gelu(OpReader&) { return workload::Pointwise{.inverts_output = true, .composite = workload::Composite::kGelu}; }
-Op dropout(OpReader&) { return workload::Pointwise{.composite = workload::Composite::kDropout}; }
-Op copy(OpReader&) { return workload::Pointwise{.inverts_output = false}; }
+template <std::size_t kIndex>
+Op make_pointwise(OpReader&) {
+  return workload::kPointwiseWords[kIndex].op;
+}
 
-constexpr auto kOps = std::to_array<OpRow>({
+constexpr auto kOthers = std::to_array<OpRow>({
     {"conv", make_convolution},
     {"linear", make_linear},
     {"batchnorm", [](OpReader&) -> Op { return workload::BatchNorm{}; }},
     {"layernorm", [](OpReader&) -> Op { return workload::LayerNorm{}; }},
-    {"relu", activation},
-    {"gelu", gelu},
-    {"tanh", activation},
-    {"sigmoid", activation},
-    {"softmax", [](OpReader&) -> Op { return workload::Pointwise{.inverts_output = true, .over_rows = true}; }},
-    {"lrn", activation},
-    {"dropout", dropout},
-    {"scale", copy},
-    {"frozen_batchnorm", [](OpReader&) -> Op { return workload::Pointwise{.constant = true}; }},
     {"add", [](OpReader&) -> Op { return workload::Combine{.product = false}; }},
     {"multiply", [](OpReader&) -> Op { return workload::Combine{.product = true}; }},
-    {"maxpool", make_pool},
-    {"avgpool", make_pool},
+    {"maxpool", make_pool<false>},
+    {"avgpool", make_pool<true>},
     {"global_avgpool", [](OpReader&) -> Op { return workload::GlobalPool{}; }},
     {"flatten", [](OpReader&) -> Op { return workload::Flatten{}; }},
     {"concat", [](OpReader& keys) -> Op { return workload::Concat{keys.shape("out")}; }},
@@ -146,7 +140,6 @@ constexpr auto kOps = std::to_array<OpRow>({
     {"lstm", make_lstm},
     {"matmul", make_matmul},
     {"rmsnorm", [](OpReader&) -> Op { return workload::RmsNorm{}; }},
-    {"silu", activation},
     {"swiglu", [](OpReader&) -> Op { return workload::Combine{.product = true}; }},
     {"grouped_attention", make_grouped_attention},
     {"experts", make_experts},
@@ -156,6 +149,14 @@ constexpr auto kOps = std::to_array<OpRow>({
     {"index_scores", make_index_scores},
     {"host", make_host_work},
 });
+
+constexpr auto kOps = []<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
+  std::array<OpRow, sizeof...(kIndex) + kOthers.size()> all{
+      OpRow{workload::kPointwiseWords[kIndex].word, make_pointwise<kIndex>}...};
+  std::copy(kOthers.begin(), kOthers.end(), all.begin() + sizeof...(kIndex));
+  return all;
+}
+(std::make_index_sequence<workload::kPointwiseWords.size()>{});
 
 }  // namespace
 

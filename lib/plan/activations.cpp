@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "ddlsim/plan/memory.h"
+#include "activations.h"
 #include "ddlsim/workload/blocks.h"
 #include "ddlsim/workload/passes.h"
 
@@ -11,12 +11,6 @@ namespace {
 
 namespace wl = ddlsim::workload;
 
-double elements_in(const wl::Shape& shape) {
-  double all = 1;
-  for (const std::int64_t size : shape) all *= static_cast<double>(size);
-  return all;
-}
-
 double rows_in(const wl::Shape& shape) {
   return shape.empty() || shape.back() == 0 ? 1 : elements_in(shape) / static_cast<double>(shape.back());
 }
@@ -24,16 +18,14 @@ double rows_in(const wl::Shape& shape) {
 constexpr double kSingle = 4;       // bytes of fp32
 constexpr double kSingleLoss = 12;  // bytes: an fp32 copy of the logits, their log-softmax, its gradient
 
-bool is_dropout(const wl::Layer& layer) { return layer.name.find("dropout") != std::string::npos; }
-
 /// Follows a list of layers and knows which tensor is a part, which whole, and which somebody has kept already.
 class Keeper {
  public:
-  /// `drops`: probabilities of attention are dropped at random, as other layers' outputs are. `convolves`: networks of
-  /// convolutions keep what their layers say (plan/memory.h), whoever shares their states.
-  Keeper(const ActivationCut& cut, bool drops, bool convolves)
-      : element_(activation_size(cut.precision).in(bytes)),
-        of_logit_(cut.single_losses ? kSingleLoss : element_ + 4),
+  /// `drops`: probabilities of attention are dropped at random, as other layers' outputs are.
+  Keeper(const ActivationCut& cut, bool drops)
+      : cut_(cut),
+        element_(activation_size(cut.precision).in(bytes)),
+        of_logit_(cut.single ? kSingleLoss : element_ + 4),
         batch_(static_cast<double>(cut.batch)),
         tensor_(static_cast<double>(cut.tensor)),
         rows_(1.0 / static_cast<double>(cut.context)),
@@ -42,7 +34,6 @@ class Keeper {
         load_(cut.expert_load),
         routed_(cut.whole_experts ? part_ : rows_),
         drops_(drops),
-        convolves_(convolves),
         autocast_(cut.autocast) {}
 
   /// `trains`: whether the layer's weights, or an adapter's beside them, have a gradient.
@@ -55,10 +46,7 @@ class Keeper {
       always(element_ * static_cast<double>(layer.saved_elements) * rows_);
       return kept_;
     }
-    if (convolves_) {
-      keep(std::monostate{}, false);
-      return kept_;
-    }
+    kept_.always += cast_weights(layer, cut_);
     const bool was_kept = std::exchange(output_kept_, false);
     std::visit([&](const auto& op) { keep(op, was_kept); }, *layer.op);
     if (wl::runs_forward_alone(layer)) kept_ = {.working = kept_.working};
@@ -114,13 +102,17 @@ class Keeper {
            static_cast<double>(layer_->output_elements) > elements_in(layer_->in);
   }
 
-  void keep(const wl::RmsNorm&, bool) { keep_norm(4); }
-  void keep(const wl::LayerNorm&, bool) { keep_norm(8); }
-  void keep_norm(double statistics) {
+  void keep(const wl::RmsNorm&, bool) {
+    // Of single operations: in fp32 what is squared, and what weights scale.
+    const double scaled = autocast_ ? kSingle : element_;
+    keep_norm(4, cut_.single ? kSingle + scaled : wide());
+  }
+  void keep(const wl::LayerNorm&, bool) { keep_norm(8, wide()); }
+  [[nodiscard]] double wide() const { return autocast_ ? std::max(element_, kSingle) : element_; }
+  void keep_norm(double statistics, double element) {
     // Of every head's queries or keys, or of a whole row.
     const bool of_heads = layer_->in.size() == 3;
     const double cut = of_heads ? part_ : whole_;
-    const double element = autocast_ ? std::max(element_, kSingle) : element_;
     always((element * elements_in(layer_->in) + statistics * rows_in(layer_->in)) * cut);
     working(cut, cut);
     if (!of_heads) parted_ = false;
@@ -136,15 +128,16 @@ class Keeper {
       return;
     }
     working(cut, cut);
-    if (op.inverts_output && layer_->name.find("relu") == std::string::npos) always(element_ * in * cut);
-    if (!op.inverts_output && is_dropout(*layer_)) always(in * cut);
+    if (op.reads == wl::Reads::kInput) always(element_ * in * cut);
+    if (op.reads == wl::Reads::kMask) always(in * cut);
     used_ = used_ || (!layer_->in.empty() && layer_->in.back() == width_);
   }
   void keep(const wl::Combine& op, bool) {
     const double cut = op.product ? share() : whole_;
     working(2 * cut, cut);
     if (op.product) {
-      always(2 * element_ * elements_in(layer_->in) * cut);
+      // Of single operations the activation is one, and keeps what it reads.
+      always((cut_.single ? 3 : 2) * element_ * elements_in(layer_->in) * cut);
       used_ = true;
       if (!layer_->in.empty()) width_ = layer_->in.back();
       return;
@@ -158,7 +151,7 @@ class Keeper {
     const double width = static_cast<double>(layer_->in.back());
     const double keys = op.keys == 0 ? rows : static_cast<double>(op.keys);
     always(element_ * width * (2 * rows + 2 * keys) * part_);
-    const double softmax = autocast_ ? std::max(element_, kSingle) : element_;
+    const double softmax = wide();
     const bool copied = drops_ || softmax > element_;  // what the product with the values reads
     const double per_score = softmax + (copied ? element_ : 0) + (drops_ ? 1 : 0);
     makes(element_ * width * rows * part_);
@@ -204,6 +197,7 @@ class Keeper {
     parted_ = false;
   }
 
+  const ActivationCut& cut_;
   double element_;
   double of_logit_ = 0;
   double batch_;
@@ -214,7 +208,6 @@ class Keeper {
   double load_;    // of experts
   double routed_;  // of rows that went to experts
   bool drops_;
-  bool convolves_;
   bool autocast_ = false;
   bool trains_ = true;
   KeptActivations kept_;
@@ -229,13 +222,30 @@ class Keeper {
 
 }  // namespace
 
+double elements_in(const wl::Shape& shape) {
+  double all = 1;
+  for (const std::int64_t size : shape) all *= static_cast<double>(size);
+  return all;
+}
+
+DataSize cast_weights(const wl::Layer& layer, const ActivationCut& cut) {
+  if (!cut.casts || layer.in.empty()) return {};
+  double weights = 0;
+  if (const auto* linear = std::get_if<wl::Linear>(&*layer.op)) {
+    weights = static_cast<double>(layer.in.back()) * static_cast<double>(linear->out);
+  } else if (std::holds_alternative<wl::Convolution>(*layer.op) && !layer.parameters.empty()) {
+    weights = static_cast<double>(layer.parameters.front());
+  }
+  return activation_size(cut.precision) * (weights / static_cast<double>(cut.tensor));
+}
+
 std::vector<KeptActivations> kept_activations(std::span<const workload::Layer> layers, const ActivationCut& cut) {
-  const bool drops = std::any_of(layers.begin(), layers.end(), is_dropout);
   const auto any = [&](auto is) { return std::any_of(layers.begin(), layers.end(), is); };
   const bool convolves =
       any([](const wl::Layer& layer) { return layer.op && std::holds_alternative<wl::Convolution>(*layer.op); }) &&
       !any(wl::is_attention);
-  Keeper keeper(cut, drops, convolves);
+  if (convolves) return kept_between(layers, cut);
+  Keeper keeper(cut, any(wl::is_dropout));
   const std::vector<bool> adapted =
       cut.adapters ? wl::adapted_products(layers) : std::vector<bool>(layers.size(), true);
   std::vector<KeptActivations> kept;

@@ -144,9 +144,11 @@ ActivationCut activation_cut_of(const Job& job) {
           .batch = job.batch,
           .precision = job.precision,
           .expert_load = expert_load(job.parallel),
-          .single_losses = job.software_fused.get() == false,
+          .single = job.software_fused.get() == false,
           .whole_experts = has_whole_experts(job.parallel),
           .autocast = job.parallel.states.value_or(States::kFp32) == States::kFp32 && job.software_fused.get() == false,
+          .casts =
+              job.parallel.states.value_or(States::kFp32) == States::kFp32 && activation_size(job.precision) < bytes(4),
           .adapters = job.parallel.lora_rank > 0};
 }
 
@@ -164,6 +166,17 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
     plain.again.push_back(selective ? one.core : DataSize::zero());
     plain.loss.push_back(one.loss);
     plain.gradients.push_back(one.working);
+  }
+  // A batch stands as it was copied, beside what products read of it in another format.
+  const auto as_read = [&](const workload::Layer& first) {
+    double elements = 1;
+    for (const std::int64_t size : first.in) elements *= static_cast<double>(size);
+    return activation_size(job.precision) * elements;
+  };
+  const DataSize batch = job.model->input_per_sample;
+  const bool convolves = plan.model->totals.convolutional && !plan.model->layers.empty();
+  if (convolves && batch != as_read(plan.model->layers.front())) {
+    plain.kept.front() += batch * static_cast<double>(job.batch);
   }
   const bool per_op = job.parallel.recompute == Recompute::kPerOp;
   if (!per_op && job.parallel.recompute != Recompute::kFull) return plain;

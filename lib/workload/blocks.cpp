@@ -82,6 +82,11 @@ bool is_residual(const Layer& layer) {
   return combine != nullptr && !combine->product;
 }
 
+bool is_dropout(const Layer& layer) {
+  const auto* op = layer.op ? std::get_if<Pointwise>(&*layer.op) : nullptr;
+  return op != nullptr && op->reads == Reads::kMask;
+}
+
 bool is_attention(const Layer& layer) {
   if (layer.scores > 0) return true;
   return layer.op &&

@@ -167,7 +167,8 @@ struct LayerRules {
 
   Expected<void> operator()(const Pointwise& op) {
     const std::int64_t elements = count.elements(in);
-    const std::int64_t backward = count.product({op.inverts_output ? 3 : 2, elements});
+    const std::int64_t backward =
+        count.product({op.reads == Reads::kInput || op.reads == Reads::kOutput ? 3 : 2, elements});
     return memory_bound(
         in, {.kind = op.over_rows ? primitives::MemoryBoundKind::kSoftmax : primitives::MemoryBoundKind::kElementwise,
              .forward = count.product({2, elements}),

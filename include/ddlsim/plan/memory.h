@@ -172,9 +172,10 @@ struct ActivationCut {
   std::int64_t batch = 1;
   Precision precision = Precision::kFp32;
   double expert_load = 1;      // of the busiest rank's experts (plan/parallel.h)
-  bool single_losses = false;  // a loss of single operations in fp32, each of which keeps what it makes
+  bool single = false;         // single operations, each of which keeps what it needs: losses in fp32, norms, swiglu
   bool whole_experts = false;  // whose rows tensor ranks share (plan/parallel.h)
   bool autocast = false;       // operators choose their formats: norms and softmax of attention are in fp32
+  bool casts = false;          // products read 16-bit copies of weights of 32
   bool adapters = false;       // alone are trained: a frozen product without one keeps no input
 
   friend auto operator<=>(const ActivationCut&, const ActivationCut&) = default;

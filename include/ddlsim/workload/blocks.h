@@ -36,5 +36,7 @@ struct Block {
 
 /// Whether a layer is attention of whatever kind.
 [[nodiscard]] bool is_attention(const Layer& layer);
+/// Whether a layer drops values at random.
+[[nodiscard]] bool is_dropout(const Layer& layer);
 
 }  // namespace ddlsim::workload

@@ -35,6 +35,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -67,12 +68,16 @@ struct BatchNorm {};
 struct LayerNorm {};
 /// What a framework without a kernel for it makes of kernels of single operations (workload/fusion.h).
 enum class Composite : std::uint8_t { kNo, kGelu, kDropout };
+/// What backward reads beside the gradient, and so what is kept for it (tools/autograd/derivatives.yaml of PyTorch).
+enum class Reads : std::uint8_t { kNothing, kMask, kInput, kOutput };
 /// One tensor in, one out.
 struct Pointwise {
-  bool inverts_output = false;  // backward reads the saved output as well (relu, gelu, tanh, softmax, ...)
-  bool over_rows = false;       // softmax: the last size is reduced
-  bool constant = false;        // scaled and shifted by constants: backward needs neither input nor output
+  Reads reads = Reads::kNothing;
+  bool over_rows = false;  // softmax: the last size is reduced
+  bool constant = false;   // scaled and shifted by constants
   Composite composite = Composite::kNo;
+
+  friend bool operator==(const Pointwise&, const Pointwise&) = default;
 };
 /// Two tensors in, one out.
 struct Combine {
@@ -83,6 +88,7 @@ struct Pool {
   Pair stride{1, 1};
   Pair pad{0, 0};
   bool ceil = false;
+  bool average = false;
 };
 struct GlobalPool {};
 struct Flatten {};
@@ -225,6 +231,33 @@ struct LayerAndShape {
   Layer layer;
   Shape out{};
 };
+
+/// Words of models/README.md whose operator is a Pointwise.
+struct PointwiseWord {
+  std::string_view word;
+  Pointwise op;
+};
+inline constexpr std::array<PointwiseWord, 12> kPointwiseWords{{
+    {"relu", {.reads = Reads::kOutput}},
+    {"gelu", {.reads = Reads::kInput, .composite = Composite::kGelu}},
+    {"silu", {.reads = Reads::kInput}},
+    {"hardswish", {.reads = Reads::kInput}},
+    {"relu6", {.reads = Reads::kInput}},
+    {"tanh", {.reads = Reads::kOutput}},
+    {"sigmoid", {.reads = Reads::kOutput}},
+    {"lrn", {.reads = Reads::kOutput}},
+    {"softmax", {.reads = Reads::kOutput, .over_rows = true}},
+    {"dropout", {.reads = Reads::kMask, .composite = Composite::kDropout}},
+    {"scale", {}},
+    {"frozen_batchnorm", {.constant = true}},
+}};
+/// The operator of a word of that table; "scale" of another.
+[[nodiscard]] constexpr Pointwise pointwise(std::string_view word) {
+  for (const PointwiseWord& one : kPointwiseWords) {
+    if (one.word == word) return one.op;
+  }
+  return {};
+}
 
 /// What `op` on an input of shape `in` costs, and its output's shape; the layer keeps both.
 /// Errors: kInvalidArgument when the shape does not fit the operator, or a count of elements exceeds 2^53; FLOPs

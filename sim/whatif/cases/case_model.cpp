@@ -14,6 +14,7 @@
 #include "cases/case_text.h"
 #include "cases/language_case.h"
 #include "ddlsim/importers/hf_config.h"
+#include "ddlsim/workload/blocks.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -158,14 +159,13 @@ std::string opt_config(const io::Case& one, const Sizes& sizes) {
   return config.text("opt");
 }
 
-/// Layers whose names say what memory needs to know: activations that keep what they make, dropout where there is some.
-void name_layers(workload::Model& model, bool relu, bool dropout) {
+/// What the builder of GPTs takes otherwise: activations that keep what they make, no dropout.
+void change_layers(workload::Model& model, bool relu, bool dropout) {
   for (workload::Layer& layer : model.layers) {
-    if (relu && layer.name == "activation") layer.name = "relu";
+    auto* op = layer.op ? std::get_if<workload::Pointwise>(&*layer.op) : nullptr;
+    if (relu && op != nullptr && op->reads == workload::Reads::kInput) *op = workload::pointwise("relu");
   }
-  if (dropout) return;
-  std::erase_if(model.layers,
-                [](const workload::Layer& layer) { return layer.name.find("dropout") != std::string::npos; });
+  if (!dropout) std::erase_if(model.layers, workload::is_dropout);
 }
 
 /// With the head of pre-training over all positions, or a classifier.
@@ -333,7 +333,7 @@ Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Cas
   workload::Model model = std::move(imported->model);
   model.name = one.model;
   model.optimizer = workload::Optimizer::kAdam;
-  name_layers(model, family == ModelFamily::kOpt, !says(one, "dropout", "none"));
+  change_layers(model, family == ModelFamily::kOpt, !says(one, "dropout", "none"));
   auto totals = workload::total(model.layers);
   if (!totals) return tl::unexpected<Error>(totals.error());
   model.totals = std::move(*totals);

@@ -50,7 +50,7 @@ workload::Model model_of(const workload::Op& op, const workload::Shape& in) {
 
 TEST_CASE("kernel time: a kernel bound by memory within its fitted ranges", "[unit][cost]") {
   const hardware::GpuProfile known = profile();
-  const auto relu = model_of(workload::Pointwise{.inverts_output = true}, {1000});
+  const auto relu = model_of(workload::Pointwise{.reads = workload::Reads::kOutput}, {1000});
   // 2 x 1000 elements of 4 B, 1000 samples: 8 MB at 100 GB/s; backward 12 MB. The update: 10 MB.
   const CalibratedTimes times =
       calibrated_times(relu.layers, calibration(known), 1000, Precision::kFp32, {megabytes(10), {}});

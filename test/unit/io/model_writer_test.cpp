@@ -59,7 +59,7 @@ std::string message_of(const ModelDescription& description) {
 TEST_CASE("a layer is written with the keys that are not at their defaults") {
   const auto text = write_model(description_of(
       {{"conv", wl::Convolution{.out = 64, .kernel = {7, 7}, .stride = {2, 2}, .pad = {3, 3}}, "conv1"},
-       {"relu", wl::Pointwise{.inverts_output = true}, "r"},
+       {"relu", wl::Pointwise{.reads = wl::Reads::kOutput}, "r"},
        {"conv", wl::Convolution{.out = 6, .kernel = {1, 3}, .groups = 3, .bias = true}, "side", {3, 9, 9}}},
       {3, 224, 224}));
   REQUIRE(text);
@@ -77,7 +77,7 @@ TEST_CASE("every operator comes back as it was written") {
         "c"},
        {"conv", wl::Convolution{.out = 6, .kernel = {1, 1}, .tied = true}, "tied"},
        {"batchnorm", wl::BatchNorm{}, "b"},
-       {"lrn", wl::Pointwise{.inverts_output = true}, "l"},
+       {"lrn", wl::Pointwise{.reads = wl::Reads::kOutput}, "l"},
        {"dropout", wl::Pointwise{}, "d"},
        {"maxpool", wl::Pool{.kernel = {2, 2}, .stride = {2, 2}, .ceil = true}, "p"},
        {"avgpool", wl::Pool{.kernel = {2, 3}, .stride = {1, 1}, .pad = {0, 1}}, "q"},
@@ -94,7 +94,7 @@ TEST_CASE("every operator comes back as it was written") {
        {"attention", wl::Attention{.heads = 2, .keys = 7}, "at", {4, 8}},
        {"lstm", wl::Lstm{.hidden = 3, .directions = 2}, "ls"},
        {"rmsnorm", wl::RmsNorm{}, "rn", {4, 8}},
-       {"silu", wl::Pointwise{.inverts_output = true}, "si"},
+       {"silu", wl::Pointwise{.reads = wl::Reads::kOutput}, "si"},
        {"swiglu", wl::Combine{.product = true}, "sw"},
        {"grouped_attention",
         wl::GroupedAttention{.heads = 4, .kv_heads = 2, .width = 2, .value_width = 3, .window = 5, .causal = true},
@@ -167,7 +167,7 @@ TEST_CASE("lines that come again are written once, and read as often") {
   std::vector<DescribedLayer> layers;
   for (int i = 0; i < 5; ++i) {
     layers.push_back({"linear", wl::Linear{.out = 8}, "up"});
-    layers.push_back({"gelu", wl::Pointwise{.inverts_output = true}, "act", {}, true});
+    layers.push_back({"gelu", wl::Pointwise{.reads = wl::Reads::kOutput}, "act", {}, true});
     layers.push_back({"rmsnorm", wl::RmsNorm{}, "norm", {4, 2, 4}, true});
     layers.push_back({"linear", wl::Linear{.out = 8}, "down", {4, 8}, true});
   }

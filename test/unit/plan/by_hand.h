@@ -55,7 +55,7 @@ inline std::shared_ptr<const workload::Model> decoder(int blocks) {
   for (int i = 0; i < blocks; ++i) add_block(layers);
   layers.push_back(made_layer(RmsNorm{}, {32, 512}, "last norm"));
   layers.push_back(made_layer(Linear{.out = 1000, .bias = false}, {32, 512}, "head"));
-  layers.push_back(made_layer(Pointwise{true, true}, {32, 1000}, "loss"));
+  layers.push_back(made_layer(Pointwise{.reads = Reads::kOutput, .over_rows = true}, {32, 1000}, "loss"));
   return model_of(std::move(layers), "decoder");
 }
 
@@ -67,7 +67,7 @@ inline std::shared_ptr<const workload::Model> mixture() {
   using namespace workload;
   return model_of(
       {made_layer(RmsNorm{}, {32, 512}, "norm"), made_layer(Linear{.out = 8, .bias = false}, {32, 512}, "router"),
-       made_layer(Pointwise{true, true}, {32, 8}, "routing"),
+       made_layer(Pointwise{.reads = Reads::kOutput, .over_rows = true}, {32, 8}, "routing"),
        made_layer(Experts{.experts = 8, .active = 2, .width = 256}, {32, 512}, "experts"),
        made_layer(Combine{}, {32, 512}, "residual")},
       "mixture");

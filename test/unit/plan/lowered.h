@@ -51,7 +51,7 @@ inline std::shared_ptr<const workload::Model> block() {
   add(Linear{.out = 512}, rows, "attention output");
   add(Combine{}, rows, "residual");
   add(Linear{.out = 2048}, rows, "up");
-  add(Pointwise{true}, inside, "gelu");
+  add(Pointwise{.reads = Reads::kOutput}, inside, "gelu");
   add(Linear{.out = 512}, inside, "down");
   model.totals = workload::total(model.layers).value();
   return std::make_shared<const workload::Model>(std::move(model));

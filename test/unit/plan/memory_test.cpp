@@ -38,7 +38,7 @@ List gpt_block(std::int64_t s, std::int64_t h, std::int64_t a) {
       .add("attention_residual", workload::Combine{}, {s, h})
       .add("ln_2", workload::LayerNorm{}, {s, h})
       .add("intermediate", workload::Linear{.out = 4 * h}, {s, h})
-      .add("activation", workload::Pointwise{.inverts_output = true}, {s, 4 * h})
+      .add("activation", workload::Pointwise{.reads = workload::Reads::kOutput}, {s, 4 * h})
       .add("output", workload::Linear{.out = h}, {s, 4 * h})
       .add("output_dropout", workload::Pointwise{}, {s, h})
       .add("output_residual", workload::Combine{}, {s, h});
@@ -168,7 +168,7 @@ TEST_CASE("memory: units that are gathered stand in a row", "[unit][plan]") {
 TEST_CASE("memory: relu keeps nothing of its own, and without dropout attention keeps its softmax", "[unit][plan]") {
   List block;
   block.add("fc1", workload::Linear{.out = 400}, {10, 100})
-      .add("relu", workload::Pointwise{.inverts_output = true}, {10, 400})
+      .add("relu", workload::Pointwise{.reads = workload::Reads::kOutput}, {10, 400})
       .add("fc2", workload::Linear{.out = 100}, {10, 400});
   CHECK(kept_in(block, {.precision = Precision::kFp32}) == Approx(4 * (1000 + 4000)));
   List attention;
@@ -179,7 +179,7 @@ TEST_CASE("memory: relu keeps nothing of its own, and without dropout attention 
 TEST_CASE("memory: logits count in 16 bits and once more in 32", "[unit][plan]") {
   List head;
   head.add("lm_head", workload::Linear{.out = 1000, .bias = false}, {10, 64})
-      .add("loss", workload::Pointwise{.inverts_output = true, .over_rows = true}, {10, 1000});
+      .add("loss", workload::Pointwise{.reads = workload::Reads::kOutput, .over_rows = true}, {10, 1000});
   const auto kept = kept_activations(head.layers(), {.tensor = 2, .batch = 3, .precision = Precision::kBf16});
   CHECK(kept[0].loss.in(bytes) == Approx(3 * 10 * 500 * 6));
   CHECK(kept[0].always.in(bytes) == Approx(3 * 10 * 64 * 2));
@@ -189,8 +189,8 @@ TEST_CASE("memory: logits count in 16 bits and once more in 32", "[unit][plan]")
 TEST_CASE("memory: a loss of single operations keeps three values of each logit in fp32", "[unit][plan]") {
   List head;
   head.add("lm_head", workload::Linear{.out = 1000, .bias = false}, {10, 64})
-      .add("loss", workload::Pointwise{.inverts_output = true, .over_rows = true}, {10, 1000});
-  const ActivationCut cut{.batch = 3, .precision = Precision::kBf16, .single_losses = true};
+      .add("loss", workload::Pointwise{.reads = workload::Reads::kOutput, .over_rows = true}, {10, 1000});
+  const ActivationCut cut{.batch = 3, .precision = Precision::kBf16, .single = true};
   CHECK(kept_activations(head.layers(), cut)[0].loss.in(bytes) == Approx(3 * 10 * 1000 * 12));
 }
 

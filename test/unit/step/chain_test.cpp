@@ -67,7 +67,7 @@ workload::Model block() {
   add(Linear{.out = 512}, {32, 512});
   add(Combine{}, {32, 512});
   add(Linear{.out = 2048}, {32, 512});
-  add(Pointwise{true}, {32, 2048});
+  add(Pointwise{.reads = Reads::kOutput}, {32, 2048});
   add(Linear{.out = 512}, {32, 2048});
   return model;
 }

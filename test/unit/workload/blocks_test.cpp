@@ -63,16 +63,21 @@ TEST_CASE("blocks: of a network of sums, to each sum and its activation", "[unit
   const Shape image{8, 4, 4};
   const Convolution same{.out = 8, .kernel = {3, 3}, .pad = {1, 1}};
   List list;
-  list.add(same, image).add(Pointwise{true}, image);                        // stem
-  list.add(same, image).add(Combine{}, image).add(Pointwise{true}, image);  // with the stem up to a sum
-  list.add(same, image).add(BatchNorm{}, image).add(Combine{}, image).add(Pointwise{true}, image);
+  list.add(same, image).add(Pointwise{.reads = Reads::kOutput}, image);  // stem
+  list.add(same, image)
+      .add(Combine{}, image)
+      .add(Pointwise{.reads = Reads::kOutput}, image);  // with the stem up to a sum
+  list.add(same, image).add(BatchNorm{}, image).add(Combine{}, image).add(Pointwise{.reads = Reads::kOutput}, image);
   list.add(GlobalPool{}, image).add(Linear{.out = 10}, {8});
   CHECK(list.blocks() == Blocks{{0, 5}, {5, 5}, {10, 1}});
 }
 
 TEST_CASE("blocks: without sums, one for each layer with weights", "[unit][workload]") {
   List list;
-  list.add(Flatten{}, {4, 4}).add(Linear{.out = 8}, {16}).add(Pointwise{true}, {8}).add(Linear{.out = 2}, {8});
+  list.add(Flatten{}, {4, 4})
+      .add(Linear{.out = 8}, {16})
+      .add(Pointwise{.reads = Reads::kOutput}, {8})
+      .add(Linear{.out = 2}, {8});
   CHECK(list.blocks() == Blocks{{0, 3}, {3, 1}});
   CHECK(blocks_of({}).empty());
 }

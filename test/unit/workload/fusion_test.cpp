@@ -23,7 +23,7 @@ Model model_of(std::vector<std::pair<Op, Shape>> ops) {
 
 TEST_CASE("fusion: a relu joins its convolution", "[unit][workload]") {
   const Model plain =
-      model_of({{Convolution{.out = 10}, {3, 10, 10}}, {Pointwise{.inverts_output = true}, {10, 10, 10}}});
+      model_of({{Convolution{.out = 10}, {3, 10, 10}}, {Pointwise{.reads = Reads::kOutput}, {10, 10, 10}}});
   const auto model = fused(plain, {.pointwise = true});
   REQUIRE(model);
   // The relu alone moves 2 x 1000 elements forward and 3 x 1000 backward, of which the saved output is read still.
@@ -125,10 +125,10 @@ TEST_CASE("fusion: convolutions turn images that lie channel by channel", "[unit
 }
 
 TEST_CASE("fusion: composed operators are single operations, in fp32", "[unit][workload]") {
-  const Model plain = model_of({{Pointwise{.inverts_output = true, .composite = Composite::kGelu}, {10, 100}},
+  const Model plain = model_of({{Pointwise{.reads = Reads::kOutput, .composite = Composite::kGelu}, {10, 100}},
                                 {Pointwise{.composite = Composite::kDropout}, {10, 100}},
                                 {LayerNorm{}, {10, 100}},
-                                {Pointwise{.inverts_output = true}, {10, 100}},
+                                {Pointwise{.reads = Reads::kOutput}, {10, 100}},
                                 {Attention{.heads = 2}, {10, 100}}});
   const auto model = fused(plain, {.composed = true});
   REQUIRE(model);
@@ -167,7 +167,7 @@ TEST_CASE("fusion: under autocast norms and sums are in fp32, and products cast 
   const Model plain = model_of({{LayerNorm{}, {10, 100}},
                                 {Linear{.out = 50}, {10, 100}},
                                 {Linear{.out = 50}, {10, 100}},
-                                {Pointwise{.inverts_output = true}, {10, 50}},
+                                {Pointwise{.reads = Reads::kOutput}, {10, 50}},
                                 {Linear{.out = 100}, {10, 50}},
                                 {Combine{}, {10, 100}},
                                 {Attention{.heads = 2}, {10, 100}}});

@@ -114,8 +114,8 @@ TEST_CASE("kernels: a kernel bound by memory touches the layer's elements", "[un
   const std::vector<std::tuple<Op, Shape, primitives::MemoryBoundKind>> cases{
       {BatchNorm{}, {64, 56, 56}, primitives::MemoryBoundKind::kBatchNorm},
       {LayerNorm{}, {128, 768}, primitives::MemoryBoundKind::kNorm},
-      {Pointwise{.inverts_output = true}, {64, 56, 56}, primitives::MemoryBoundKind::kElementwise},
-      {Pointwise{.inverts_output = true, .over_rows = true}, {128, 30522}, primitives::MemoryBoundKind::kSoftmax},
+      {Pointwise{.reads = Reads::kOutput}, {64, 56, 56}, primitives::MemoryBoundKind::kElementwise},
+      {Pointwise{.reads = Reads::kOutput, .over_rows = true}, {128, 30522}, primitives::MemoryBoundKind::kSoftmax},
       {Combine{.product = true}, {64}, primitives::MemoryBoundKind::kElementwise},
       {Pool{.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}}, {64, 112, 112}, primitives::MemoryBoundKind::kPool},
       {GlobalPool{}, {2048, 7, 7}, primitives::MemoryBoundKind::kPool},

@@ -91,7 +91,7 @@ TEST_CASE("passes: QLoRA writes frozen weights in 16 bits before every use", "[u
 
 TEST_CASE("passes: layers before the first that is trained only run forward", "[unit][workload]") {
   std::vector<Layer> layers{layer(Convolution{.out = 8, .kernel = {3, 3}}, {3, 16, 16}),
-                            layer(Pointwise{.inverts_output = true}, {8, 14, 14}),
+                            layer(Pointwise{.reads = Reads::kOutput}, {8, 14, 14}),
                             layer(Convolution{.out = 4, .kernel = {1, 1}}, {8, 14, 14}),
                             layer(Convolution{.out = 4, .kernel = {1, 1}}, {4, 14, 14})};
   const std::vector<Layer> before = layers;
@@ -117,7 +117,7 @@ TEST_CASE("passes: layers before the first that is trained only run forward", "[
 
 TEST_CASE("passes: what constants scale is not kept", "[unit][workload]") {
   std::vector<Layer> layers{layer(Convolution{.out = 8}, {3, 16, 16}), layer(Pointwise{.constant = true}, {8, 16, 16}),
-                            layer(Pointwise{.inverts_output = true}, {8, 16, 16}),
+                            layer(Pointwise{.reads = Reads::kOutput}, {8, 16, 16}),
                             layer(Convolution{.out = 8}, {8, 16, 16}), layer(BatchNorm{}, {8, 16, 16})};
   drop_unread_outputs(layers);
   CHECK(layers[0].saved_elements == 0);

@@ -32,7 +32,8 @@ std::int64_t sent(const Shard& shard, CollectiveOp op, bool forward) {
 TEST_CASE("shard: the loss over a cut vocabulary sums three numbers per row", "[unit][workload]") {
   // 1001 tokens over 4 ranks: 251 each, of the table, of a head of its own, and of the loss.
   const std::vector<Layer> ends{layer(Embedding{.rows = 1001, .width = 64, .lookups = 32}, {32}),
-                                layer(product(1001), {32, 64}), layer(Pointwise{true, true}, {32, 1001})};
+                                layer(product(1001), {32, 64}),
+                                layer(Pointwise{.reads = Reads::kOutput, .over_rows = true}, {32, 1001})};
   const auto shards = cut(ends, {.tensor = 4});
   CHECK(shards[1].layer.parameters == std::vector<std::int64_t>{251 * 64});
   CHECK(shards[2].layer.in == Shape{32, 251});
@@ -101,7 +102,8 @@ TEST_CASE("shard: down projections before a norm of theirs are whole", "[unit][w
 }
 
 TEST_CASE("shard: routers are whole, and experts' inner width is cut", "[unit][workload]") {
-  const std::vector<Layer> mixture{layer(product(8), {32, 64}), layer(Pointwise{true, true}, {32, 8}),
+  const std::vector<Layer> mixture{layer(product(8), {32, 64}),
+                                   layer(Pointwise{.reads = Reads::kOutput, .over_rows = true}, {32, 8}),
                                    layer(Experts{.experts = 8, .active = 2, .width = 256}, {32, 64})};
   const auto shards = cut(mixture, {.tensor = 4});
   CHECK(shards[0].layer.parameters == std::vector<std::int64_t>{8 * 64});
@@ -113,8 +115,8 @@ TEST_CASE("shard: routers are whole, and experts' inner width is cut", "[unit][w
 TEST_CASE("shard: a gated MLP as wide as the model is no row product", "[unit][workload]") {
   // Gate, its activation, up, their product, down, all of 64: up reads the whole, for its output is multiplied.
   const Shape in{16, 64};
-  const std::vector<Layer> mlp{layer(product(64), in), layer(Pointwise{true}, in), layer(product(64), in),
-                               layer(Combine{.product = true}, in), layer(product(64), in)};
+  const std::vector<Layer> mlp{layer(product(64), in), layer(Pointwise{.reads = Reads::kOutput}, in),
+                               layer(product(64), in), layer(Combine{.product = true}, in), layer(product(64), in)};
   const auto shards = cut(mlp, {.tensor = 2});
   CHECK(shards[2].layer.in == in);
   CHECK(shards[2].layer.parameters == std::vector<std::int64_t>{64 * 32});

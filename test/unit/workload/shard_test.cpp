@@ -55,7 +55,8 @@ using Places = std::vector<std::size_t>;
 }  // namespace
 
 TEST_CASE("shard: the two products of an MLP, the header's example", "[unit][workload]") {
-  const std::vector<Layer> mlp{layer(Linear{.out = 4096}, {128, 1024}), layer(Pointwise{true}, {128, 4096}),
+  const std::vector<Layer> mlp{layer(Linear{.out = 4096}, {128, 1024}),
+                               layer(Pointwise{.reads = Reads::kOutput}, {128, 4096}),
                                layer(Linear{.out = 1024}, {128, 4096})};
   const auto shards = shard(mlp, 2).value();
   REQUIRE(shards.size() == 3);
@@ -118,7 +119,7 @@ TEST_CASE("shard: a gated MLP sums its input's gradient once", "[unit][workload]
   CHECK(sums(shards).forward == Places{3});
   CHECK(sums(shards).backward == Places{0});
   // The same with the activation between the two.
-  const std::vector<Layer> apart{layer(wide, in), layer(Pointwise{true}, inside), layer(wide, in),
+  const std::vector<Layer> apart{layer(wide, in), layer(Pointwise{.reads = Reads::kOutput}, inside), layer(wide, in),
                                  layer(Combine{.product = true}, inside), layer(down, inside)};
   CHECK(sums(shard(apart, 4).value()).forward == Places{4});
   CHECK(sums(shard(apart, 4).value()).backward == Places{0});
@@ -199,7 +200,8 @@ TEST_CASE("shard: embeddings, experts and tied heads", "[unit][workload]") {
 }
 
 TEST_CASE("shard: one rank has everything, and sums are its own", "[unit][workload]") {
-  const std::vector<Layer> mlp{layer(Linear{.out = 4096}, {128, 1024}), layer(Pointwise{true}, {128, 4096}),
+  const std::vector<Layer> mlp{layer(Linear{.out = 4096}, {128, 1024}),
+                               layer(Pointwise{.reads = Reads::kOutput}, {128, 4096}),
                                layer(Linear{.out = 1024}, {128, 4096})};
   const auto shards = shard(mlp, 1).value();
   for (std::size_t i = 0; i < mlp.size(); ++i) {
