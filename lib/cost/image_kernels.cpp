@@ -58,7 +58,7 @@ Time least_pooling_time(const ImageDevice& device, double elements) {
 }
 
 Time least_depthwise_time(const ImageDevice& device, std::int64_t taps, double elements, ImageNumbers numbers) {
-  const bool half = numbers.precision != Precision::kFp32 && numbers.precision != Precision::kTf32;
+  const bool half = !is_single(numbers.precision);
   const bool loads_wide = !numbers.channels_first && half;
   const auto each = static_cast<double>(taps);
   const double cycles = loads_wide ? kFilteredHalf + kFilteredHalfTap * each : kFiltered + kFilteredTap * each;

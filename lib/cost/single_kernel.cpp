@@ -196,6 +196,10 @@ KernelTime KernelTimes::of(const primitives::FusedAttention& attention) const {
   };
   auto [found, octaves] = curve_of(attention.shape.pass);
   if (found == nullptr) std::tie(found, octaves) = curve_of(primitives::AttentionPass::kForward);
+  if (found == nullptr && is_single(precision)) {
+    const FlopRate rate = calibration_.gpu.peak.fp32 * kSingleAttention;
+    return {max(work / rate, moved / rates_.memory), compute_bound(work, moved), nullptr, 0, work};
+  }
   if (found == nullptr) return roofline(work, moved);
   const auto generation = calibration_.gpu.nccl_tuning.value_or(hardware::GpuGeneration::kAmpere);
   const double slower = kernel_slowdown(calibration_.attention, generation, attention.shape.pass).value_or(1);
@@ -210,7 +214,7 @@ KernelTime KernelTimes::of(const primitives::FusedAttention& attention) const {
 
 KernelTime KernelTimes::of(const primitives::MemoryBoundKernel& kernel) const {
   double elements = static_cast<double>(kernel.elements) * batch_ + static_cast<double>(kernel.weights);
-  const bool narrow = precision_ != Precision::kFp32 && precision_ != Precision::kTf32;
+  const bool narrow = !is_single(precision_);
   if (narrow && !calibration_.fuses_pointwise) elements *= kernel.widening;
   KernelTime time = memory_bound(kernel.kind, kernel.row, element_ * elements);
   if (kernel.channels == 0) return time;

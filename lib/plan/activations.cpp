@@ -15,7 +15,6 @@ double rows_in(const wl::Shape& shape) {
   return shape.empty() || shape.back() == 0 ? 1 : elements_in(shape) / static_cast<double>(shape.back());
 }
 
-constexpr double kSingle = 4;       // bytes of fp32
 constexpr double kSingleLoss = 12;  // bytes: an fp32 copy of the logits, their log-softmax, its gradient
 
 /// Follows a list of layers and knows which tensor is a part, which whole, and which somebody has kept already.

@@ -8,6 +8,8 @@
 
 namespace ddlsim::plan {
 
+inline constexpr double kSingle = 4;  // bytes of fp32
+
 [[nodiscard]] double elements_in(const workload::Shape& shape);
 
 /// What a product keeps of its weights beside them: a copy in 16 bits where states are of 32 (`cut.casts`).

@@ -144,7 +144,7 @@ ActivationCut activation_cut_of(const Job& job) {
           .batch = job.batch,
           .precision = job.precision,
           .expert_load = expert_load(job.parallel),
-          .single = job.software_fused.get() == false,
+          .single = job.software_fused.get() == false && !job.fusion.pointwise,
           .whole_experts = has_whole_experts(job.parallel),
           .autocast = job.parallel.states.value_or(States::kFp32) == States::kFp32 && job.software_fused.get() == false,
           .casts =

@@ -11,7 +11,7 @@ namespace {
 
 namespace wl = ddlsim::workload;
 
-constexpr double kPlace = 8;  // bytes of an int64: where in its input a maximum lies
+constexpr double kPlace = 8;   // bytes of an int64: where in its input a maximum lies
 
 /// Whether an operator's gradient needs what it read.
 struct ReadsInput {
@@ -37,12 +37,26 @@ bool writes_what_it_needs(const wl::Layer& layer) {
   return op != nullptr && op->reads == wl::Reads::kOutput;
 }
 
-/// Bytes per sample that an operator keeps for itself, whoever has its input and output. `element`: bytes of a number.
-double own_bytes(const wl::Layer& layer, double element) {
+/// Whether torch.autocast runs it in fp32, on a copy of its own that stays.
+bool runs_wide(const wl::Layer& layer) {
+  const auto* op = std::get_if<wl::Pointwise>(&*layer.op);
+  return std::holds_alternative<wl::LayerNorm>(*layer.op) || (op != nullptr && op->over_rows);
+}
+
+/// Bytes per sample that an operator keeps for itself, whoever has its input and output. `element`: bytes of a number,
+/// `wide`: under torch.autocast.
+double own_bytes(const wl::Layer& layer, double element, bool wide) {
   const auto* pool = std::get_if<wl::Pool>(&*layer.op);
   if (pool != nullptr && !pool->average) return kPlace * static_cast<double>(layer.output_elements);
   const auto* op = std::get_if<wl::Pointwise>(&*layer.op);
   if (op != nullptr && op->reads == wl::Reads::kMask) return elements_in(layer.in);
+  if (wide && runs_wide(layer)) return kSingle * elements_in(layer.in);
+  // Of a product's two tensors the layer before it made one.
+  if (const auto* product = std::get_if<wl::MatMul>(&*layer.op)) {
+    const auto inner = static_cast<double>(product->products) * static_cast<double>(product->inner);
+    const double both = inner * static_cast<double>(product->rows + product->columns);
+    return element * std::max(both - elements_in(layer.in), 0.0);
+  }
   const bool inside =
       std::holds_alternative<wl::Lstm>(*layer.op) || std::holds_alternative<wl::LinearAttention>(*layer.op);
   return inside ? element * static_cast<double>(layer.saved_elements) : 0;
@@ -81,6 +95,7 @@ class Tensors {
 std::vector<KeptActivations> kept_between(std::span<const wl::Layer> layers, const ActivationCut& cut) {
   const double element = activation_size(cut.precision).in(bytes);
   const double scale = static_cast<double>(cut.batch) / static_cast<double>(cut.context);
+  const bool wide = cut.autocast && element < kSingle;
   std::vector<KeptActivations> kept(layers.size());
   Tensors tensors(layers);
   const auto keeps = [&](std::size_t reader, std::size_t maker) {
@@ -99,7 +114,8 @@ std::vector<KeptActivations> kept_between(std::span<const wl::Layer> layers, con
     const double in = elements_in(layer.in);
     kept[i].working = bytes(element * scale * (in + static_cast<double>(layer.output_elements)));
     if (wl::runs_forward_alone(layer)) continue;
-    kept[i].always += bytes(scale * own_bytes(layer, element)) + cast_weights(layer, cut);
+    kept[i].always += bytes(scale * own_bytes(layer, element, wide)) + cast_weights(layer, cut);
+    if (wide && runs_wide(layer)) continue;
     if (writes_what_it_needs(layer)) keeps(i, i);
     if (!std::visit(ReadsInput{}, *layer.op)) continue;
     const auto maker = tensors.before(i, in);

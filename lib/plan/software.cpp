@@ -69,7 +69,7 @@ SoftwareFeatures software_features(const Job& job) {
   const bool half = job.precision != Precision::kTf32 && !multiplies_as_fp32(gpu, job.precision);
   const GpuGeneration generation = gpu.nccl_tuning.value_or(GpuGeneration::kPascal);
   set(Feature::kAlways, 1);
-  const bool single = job.precision == Precision::kTf32 || job.precision == Precision::kFp32;
+  const bool single = is_single(job.precision);
   // Hopper's convolutions and what lies between them were measured (bench/calibrate/measured); other chips as wide
   // borrow its curves.
   const bool hopper = generation == GpuGeneration::kHopper;
@@ -107,13 +107,12 @@ SoftwareFeatures software_features(const Job& job) {
 
 bool runs_flash_attention(const Job& job) {
   constexpr double kSince = 2023;
-  const bool narrow = job.precision != Precision::kFp32 && job.precision != Precision::kTf32;
   const bool modern = job.software_year.get().value_or(kSince) >= kSince;
-  return narrow && modern && job.cluster.node.gpu.peak.bf16 && job.model->has_layers() && !job.model->measured;
+  return modern && job.cluster.node.gpu.peak.bf16 && job.model->has_layers() && !job.model->measured;
 }
 
 bool joins_pointwise(const Job& job) {
-  const bool narrow = job.precision != Precision::kFp32 && job.precision != Precision::kTf32;
+  const bool narrow = !is_single(job.precision);
   return narrow && job.software_fused.get().value_or(false) && job.model->totals.convolutional &&
          job.model->has_layers() && !job.model->measured;
 }

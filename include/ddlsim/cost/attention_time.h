@@ -55,6 +55,11 @@ namespace ddlsim::cost {
 /// passes: 1.05 to 1.25.
 inline constexpr double kBackwardSlowdown = 1.12;
 
+/// In fp32 and TF32 alike attention in one kernel (PyTorch's memory-efficient one, CUTLASS) reaches this share of the
+/// peak of fp32, forward and backward: 19.5 to 25 and 21 to 30 of 67 TFLOP/s in ViT-B/16, GPT-2 and RoBERTa on an H200
+/// (bench/calibrate/measured, zoo-kernels). Other GPUs are taken to reach the same.
+inline constexpr double kSingleAttention = 0.35;
+
 /// How many times as long as the GPU's best kernel another one takes. Nothing: nobody measured it on such GPUs
 /// (FlashAttention-2 and before on Blackwell).
 [[nodiscard]] std::optional<double> kernel_slowdown(primitives::AttentionKernel kernel,

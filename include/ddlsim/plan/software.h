@@ -33,9 +33,9 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 [[nodiscard]] std::optional<std::pair<hardware::SoftwareFactor, hardware::SoftwareFactor>> software_factor_range(
     const Job& job);
 
-/// Whether attention is one kernel by default: in 16 bits and fewer, on GPUs that FlashAttention-2 is for, which are
-/// those with bf16 (Ampere, CDNA 2 and later; Dao-AILab/flash-attention README), in software since PyTorch 2.0 of March
-/// 2023, whose scaled_dot_product_attention takes it.
+/// Whether attention is one kernel by default: on GPUs that FlashAttention-2 is for, which are those with bf16 (Ampere,
+/// CDNA 2 and later; Dao-AILab/flash-attention README), in software since PyTorch 2.0 of March 2023, whose
+/// scaled_dot_product_attention takes it, and in 32 bits its memory-efficient kernel (cost/attention_time.h).
 [[nodiscard]] bool runs_flash_attention(const Job& job);
 
 /// Whether element-wise layers join the norm or convolution before them by default (workload/fusion.h): in networks of

@@ -37,6 +37,11 @@ inline constexpr Choices<Precision, 7> kPrecisions{{
   return bytes(4);
 }
 
+/// Whether numbers are of 32 bits, whatever products round them to.
+[[nodiscard]] constexpr bool is_single(Precision precision) {
+  return precision == Precision::kFp32 || precision == Precision::kTf32;
+}
+
 /// Whether matrix products alone run in it, on operands that are cast for them.
 [[nodiscard]] constexpr bool is_cast(Precision precision) {
   return precision == Precision::kFp8 || precision == Precision::kFp4;

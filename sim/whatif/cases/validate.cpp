@@ -327,7 +327,7 @@ class Validator {
     auto slow = metric_of(one, *scenario, *prediction, prediction->interval_90.second);
     auto fast = metric_of(one, *scenario, *prediction, prediction->interval_90.first);
     if (slow && fast && one.precision.empty()) {
-      const bool wide = scenario->precision == Precision::kFp32 || scenario->precision == Precision::kTf32;
+      const bool wide = is_single(scenario->precision);
       const bool faster = wide || is_submission(one);  // of a submission that is mixed: in 4 bits
       const auto other = end_in(one, group, wide ? "fp16" : faster ? "fp4" : "fp32", faster);
       if (other) slow = slowest(one, *slow, *other);

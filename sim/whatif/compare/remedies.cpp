@@ -61,7 +61,7 @@ std::vector<Change> memory_remedies(const io::Catalog& catalog, const Scenario& 
     add_remedy(changes, "batch", std::to_string(batch));
   }
   const bool layers = scenario.model->has_layers() && !scenario.model->measured;
-  const bool wide = scenario.precision == Precision::kFp32 || scenario.precision == Precision::kTf32;
+  const bool wide = is_single(scenario.precision);
   if (layers && wide) {
     const hardware::PeakRates& peak = scenario.cluster.node.gpu.peak;
     if (peak.bf16 || peak.fp16) add_remedy(changes, "precision", peak.bf16 ? "bf16" : "fp16");

@@ -113,7 +113,7 @@ void divide_batch(plan::Job& job, std::int64_t by) {
 /// A format that does not help is tried and left.
 FittingChanges formats(const plan::Job& job, std::initializer_list<plan::States> list) {
   FittingChanges changes;
-  const bool narrow = job.precision != Precision::kFp32 && job.precision != Precision::kTf32;
+  const bool narrow = !is_single(job.precision);
   const plan::States now = job.parallel.states.value_or(plan::States::kFp32);
   if (!narrow || now == plan::States::kAdam8bit) return changes;
   for (const plan::States states : list) {
