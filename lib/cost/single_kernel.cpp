@@ -197,8 +197,9 @@ KernelTime KernelTimes::of(const primitives::FusedAttention& attention) const {
   auto [found, octaves] = curve_of(attention.shape.pass);
   if (found == nullptr) std::tie(found, octaves) = curve_of(primitives::AttentionPass::kForward);
   if (found == nullptr && is_single(precision)) {
-    const FlopRate rate = calibration_.gpu.peak.fp32 * kSingleAttention;
-    return {max(work / rate, moved / rates_.memory), compute_bound(work, moved), nullptr, 0, work};
+    const DeviceRates& rates = calibration_.assumed;
+    const Time compute = work / (calibration_.gpu.peak.fp32 * kSingleAttention);
+    return {.time = max(compute, moved / rates.memory), .compute = compute > moved / rates.memory, .executed = work};
   }
   if (found == nullptr) return roofline(work, moved);
   const auto generation = calibration_.gpu.nccl_tuning.value_or(hardware::GpuGeneration::kAmpere);
