@@ -192,7 +192,7 @@ Family gpt_neox_family(ConfigReader& config, const Request& request) {
   for (std::int64_t i = 0; i < blocks && !config.failed(); ++i) {
     stack.add("layernorm", wl::LayerNorm{}, "input_layernorm");
     stack.add("linear", wl::Linear{.out = 3 * width, .bias = bias}, "query_key_value");
-    stack.add_on({2 * width}, "scale", wl::pointwise("scale"), "rotary");
+    stack.add_on({2 * width}, "rotary", wl::pointwise("rotary"), "rotary");
     add_attention(stack, {.width = width, .heads = heads, .bias = bias, .output = "dense", .causal = true});
     stack.add("layernorm", wl::LayerNorm{}, "post_attention_layernorm");
     add_mlp(stack, {.width = width, .inner = inner, .word = activation});

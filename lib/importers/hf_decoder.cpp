@@ -11,6 +11,7 @@ namespace {
 namespace wl = ddlsim::workload;
 
 constexpr wl::Combine kProduct{.product = true};
+constexpr wl::Combine kGated{.product = true, .gated = true};
 
 /// What sets the members of the family apart (transformers, modeling_<model_type>.py).
 struct Traits {
@@ -308,7 +309,7 @@ class Decoder {
       stack_.add_on({keys}, "rmsnorm", wl::RmsNorm{}, "k_norm");
     }
     if (!rotated(block)) return;
-    stack_.add_on({queries + keys}, "scale", wl::pointwise("scale"), "rotary");
+    stack_.add_on({queries + keys}, "rotary", wl::pointwise("rotary"), "rotary");
     if (bare_norm_) stack_.add_on({queries + keys}, "scale", wl::pointwise("scale"), "qk_norm");
   }
 
@@ -334,18 +335,18 @@ class Decoder {
     stack_.add_on({kv_rank_}, "rmsnorm", wl::RmsNorm{}, "kv_a_layernorm");
     stack_.add("linear", wl::Linear{.out = heads_ * (nope_ + value_width_), .bias = false}, "kv_b_proj");
     // Queries and keys are put together from their parts with and without position: all of both is copied.
-    stack_.add_on({2 * heads_ * width_}, "scale", wl::pointwise("scale"), "rotary");
+    stack_.add_on({2 * heads_ * width_}, "rotary", wl::pointwise("rotary"), "rotary");
     if (indexer_) add_indexer();
   }
 
   void add_mlp(std::int64_t width, const std::string& prefix) {
     if (traits_.fused) {
       stack_.add("linear", wl::Linear{.out = 2 * width, .bias = false}, prefix + "gate_up_proj");
-      stack_.add_on({width}, "swiglu", kProduct, prefix + "act");
+      stack_.add_on({width}, "swiglu", kGated, prefix + "act");
     } else {
       stack_.add_on({hidden_}, "linear", wl::Linear{.out = width, .bias = mlp_bias_}, prefix + "gate_proj");
       stack_.add_on({hidden_}, "linear", wl::Linear{.out = width, .bias = mlp_bias_}, prefix + "up_proj");
-      stack_.add("swiglu", kProduct, prefix + "act");
+      stack_.add("swiglu", kGated, prefix + "act");
     }
     stack_.add("linear", wl::Linear{.out = hidden_, .bias = mlp_bias_}, prefix + "down_proj");
   }

@@ -11,6 +11,7 @@ namespace {
 namespace wl = ddlsim::workload;
 
 constexpr wl::Combine kTimes{.product = true};
+constexpr wl::Combine kGatedBy{.product = true, .gated = true};
 
 /// What both families share: sizes, the table and the end.
 class HybridReader {
@@ -41,7 +42,7 @@ class HybridReader {
   void gated_mlp(std::int64_t inner, const std::string& prefix) {
     linear_on(hidden_, inner, false, prefix + "gate_proj");
     linear_on(hidden_, inner, false, prefix + "up_proj");
-    stack_.add("swiglu", kTimes, prefix + "act");
+    stack_.add("swiglu", kGatedBy, prefix + "act");
     stack_.add("linear", wl::Linear{.out = hidden_, .bias = false}, prefix + "down_proj");
   }
   void attention(std::int64_t width) {
@@ -183,7 +184,7 @@ class QwenHybrid : HybridReader {
     linear_on(hidden_, keys, bias_, "v_proj");
     stack_.add_on({heads_, width_}, "rmsnorm", wl::RmsNorm{}, "q_norm");
     stack_.add_on({kv_heads_, width_}, "rmsnorm", wl::RmsNorm{}, "k_norm");
-    stack_.add_on({queries + keys}, "scale", wl::pointwise("scale"), "rotary");
+    stack_.add_on({queries + keys}, "rotary", wl::pointwise("rotary"), "rotary");
     attention(width_);
     if (gated_) stack_.add("multiply", kTimes, "output_gate");
     linear(hidden_, bias_, "o_proj");

@@ -13,12 +13,12 @@ namespace {
 
 namespace wl = ddlsim::workload;
 
-constexpr wl::Combine kMultiplied{.product = true};
+constexpr wl::Combine kActivated{.product = true, .gated = true};
 
 void add_gated(Stack& stack, std::int64_t hidden, std::int64_t inner, bool bias = false) {
   stack.add_on({hidden}, "linear", wl::Linear{.out = inner, .bias = bias}, "gate_proj");
   stack.add_on({hidden}, "linear", wl::Linear{.out = inner, .bias = bias}, "up_proj");
-  stack.add("swiglu", kMultiplied, "act");
+  stack.add("swiglu", kActivated, "act");
   stack.add("linear", wl::Linear{.out = hidden, .bias = bias}, "down_proj");
 }
 
@@ -111,7 +111,7 @@ class Gemma4 {
     stack_.add_on({heads_, attention.width}, "rmsnorm", wl::RmsNorm{}, "q_norm");
     stack_.add_on({attention.kv_heads, attention.width}, "rmsnorm", wl::RmsNorm{}, "k_norm");
     stack_.add_on({keys}, "scale", wl::pointwise("scale"), "v_norm");  // without weights
-    stack_.add_on({queries + keys}, "scale", wl::pointwise("scale"), "rotary");
+    stack_.add_on({queries + keys}, "rotary", wl::pointwise("rotary"), "rotary");
     stack_.add_on({queries}, "grouped_attention", attention, "attention");
     stack_.add("linear", wl::Linear{.out = hidden_, .bias = bias_}, "o_proj");
     norm("post_attention_layernorm");
@@ -249,7 +249,7 @@ class DeciLm {
     stack_.add("linear", wl::Linear{.out = hidden_, .bias = bias_}, "q_proj");
     stack_.add_on({hidden_}, "linear", wl::Linear{.out = keys, .bias = bias_}, "k_proj");
     stack_.add_on({hidden_}, "linear", wl::Linear{.out = keys, .bias = bias_}, "v_proj");
-    stack_.add_on({hidden_ + keys}, "scale", wl::pointwise("scale"), "rotary");
+    stack_.add_on({hidden_ + keys}, "rotary", wl::pointwise("rotary"), "rotary");
     stack_.add_on({hidden_}, "grouped_attention",
                   wl::GroupedAttention{
                       .heads = heads_, .kv_heads = heads_ / *group, .width = width, .window = nearest, .causal = true},

@@ -14,7 +14,7 @@ namespace {
 
 namespace wl = ddlsim::workload;
 
-constexpr wl::Combine kGated{.product = true};
+constexpr wl::Combine kGated{.product = true, .gated = true};
 constexpr std::int64_t kMostSize = std::int64_t{1} << 31;
 
 /// "([0]*3+[1]*58)" or "[0,1,1]" as a list, "2" as every second; nothing for anything else.
@@ -294,7 +294,7 @@ class ModelReader {
         norm_on(stack, {heads_, width_}, "q_layernorm");
         norm_on(stack, {kv_heads_, width_}, "k_layernorm");
       }
-      if (rotary_) stack.add_on({(heads_ + kv_heads_) * width_}, "scale", wl::pointwise("scale"), "rotary");
+      if (rotary_) stack.add_on({(heads_ + kv_heads_) * width_}, "rotary", wl::pointwise("rotary"), "rotary");
       return;
     }
     const std::int64_t queries = heads_ * (nope_ + rope_);
@@ -308,7 +308,7 @@ class ModelReader {
     stack.add_on({hidden_}, "linear", wl::Linear{.out = kv_rank_ + rope_, .bias = false}, "linear_kv_down_proj");
     norm_on(stack, {kv_rank_}, "kv_layernorm");
     linear(stack, heads_ * (nope_ + value_width_), false, "linear_kv_up_proj");
-    stack.add_on({2 * queries}, "scale", wl::pointwise("scale"), "rotary");
+    stack.add_on({2 * queries}, "rotary", wl::pointwise("rotary"), "rotary");
   }
 
   void add_attention(hf::Stack& stack, std::int64_t block) {

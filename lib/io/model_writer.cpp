@@ -190,7 +190,7 @@ struct WordsFor {
     return words;
   }
   Words operator()(const workload::Combine& op) const {
-    return op.product ? Words{"multiply", "swiglu"} : Words{"add"};
+    return {op.gated ? "swiglu" : op.product ? "multiply" : "add"};
   }
   Words operator()(const workload::Pool& op) const { return {op.average ? "avgpool" : "maxpool"}; }
   Words operator()(const workload::GlobalPool&) const { return {"global_avgpool"}; }

@@ -140,7 +140,7 @@ constexpr auto kOthers = std::to_array<OpRow>({
     {"lstm", make_lstm},
     {"matmul", make_matmul},
     {"rmsnorm", [](OpReader&) -> Op { return workload::RmsNorm{}; }},
-    {"swiglu", [](OpReader&) -> Op { return workload::Combine{.product = true}; }},
+    {"swiglu", [](OpReader&) -> Op { return workload::Combine{.product = true, .gated = true}; }},
     {"grouped_attention", make_grouped_attention},
     {"experts", make_experts},
     {"measured", make_measured},

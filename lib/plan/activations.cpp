@@ -17,14 +17,24 @@ double rows_in(const wl::Shape& shape) {
 
 constexpr double kSingleLoss = 12;  // bytes: an fp32 copy of the logits, their log-softmax, its gradient
 
+bool is_causal(const wl::Layer& layer) {
+  if (!layer.op) return true;
+  const auto* whole = std::get_if<wl::Attention>(&*layer.op);
+  const auto* grouped = std::get_if<wl::GroupedAttention>(&*layer.op);
+  return (whole == nullptr || whole->causal) && (grouped == nullptr || grouped->causal);
+}
+
 /// Follows a list of layers and knows which tensor is a part, which whole, and which somebody has kept already.
 class Keeper {
  public:
   /// `drops`: probabilities of attention are dropped at random, as other layers' outputs are.
-  Keeper(const ActivationCut& cut, bool drops)
+  /// `decodes`: a language model, whose logits code in PyTorch makes fp32 before the loss.
+  Keeper(const ActivationCut& cut, bool drops, bool decodes)
       : cut_(cut),
         element_(activation_size(cut.precision).in(bytes)),
-        of_logit_(cut.single ? kSingleLoss : element_ + 4),
+        of_logit_(!cut.single               ? element_ + 4
+                  : decodes || cut.autocast ? kSingleLoss
+                                            : 3 * element_),
         batch_(static_cast<double>(cut.batch)),
         tensor_(static_cast<double>(cut.tensor)),
         rows_(1.0 / static_cast<double>(cut.context)),
@@ -244,7 +254,8 @@ std::vector<KeptActivations> kept_activations(std::span<const workload::Layer> l
       any([](const wl::Layer& layer) { return layer.op && std::holds_alternative<wl::Convolution>(*layer.op); }) &&
       !any(wl::is_attention);
   if (convolves) return kept_between(layers, cut);
-  Keeper keeper(cut, any(wl::is_dropout));
+  const bool decodes = !any([](const wl::Layer& layer) { return wl::is_attention(layer) && !is_causal(layer); });
+  Keeper keeper(cut, any(wl::is_dropout), decodes);
   const std::vector<bool> adapted =
       cut.adapters ? wl::adapted_products(layers) : std::vector<bool>(layers.size(), true);
   std::vector<KeptActivations> kept;

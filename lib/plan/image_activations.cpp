@@ -11,7 +11,7 @@ namespace {
 
 namespace wl = ddlsim::workload;
 
-constexpr double kPlace = 8;   // bytes of an int64: where in its input a maximum lies
+constexpr double kPlace = 8;  // bytes of an int64: where in its input a maximum lies
 
 /// Whether an operator's gradient needs what it read.
 struct ReadsInput {

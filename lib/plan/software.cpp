@@ -169,6 +169,7 @@ workload::Fusion fusion_of(const Job& job, bool stated) {
   if (!stated) fusion = {.pointwise = joins_pointwise(job), .attention = runs_flash_attention(job)};
   fusion.transposes = transposes_images(job);
   fusion.composed = job.software_operators == OperatorKernels::kComposed;
+  fusion.single = job.software_fused.get() == false;
   fusion.autocast = has_halves(job) && job.software_operators == OperatorKernels::kAutocast;
   return fusion;
 }

@@ -156,10 +156,13 @@ void transpose(Layer& layer, std::int64_t elements) {
   turn(layer.backward, layer.backward_elements, layer.backward_kernels);
 }
 
+constexpr double kWide = 2;  // fp32 where the rest is in 16 bits
+
 /// A pass of single operations: accesses to the operator's tensor, and kernels.
 struct Singles {
   double accesses = 0;
   int kernels = 0;
+  double widening = kWide;  // of the bytes, in 16 bits
 };
 struct Composition {
   Singles forward;
@@ -168,12 +171,26 @@ struct Composition {
 constexpr Composition kGelu{{18, 8}, {26, 10}};
 constexpr Composition kDropout{{8.5, 5}, {5, 2}};
 constexpr Composition kLayerNorm{{15, 8}, {41, 20}};
+constexpr Composition kRmsNorm{{7, 8, 18.0 / 7}, {23, 17, 2}};
+constexpr Composition kRotary{{10, 10, 1}, {15, 18, 1}};
+constexpr Composition kGated{{5, 2, 1}, {9, 3, 1}};
 
+/// By PyTorch's code of models.
+std::optional<Composition> single_operations(const Op& op) {
+  if (std::holds_alternative<RmsNorm>(op)) return kRmsNorm;
+  if (const auto* combine = std::get_if<Combine>(&op); combine != nullptr && combine->gated) return kGated;
+  const auto* pointwise = std::get_if<Pointwise>(&op);
+  if (pointwise != nullptr && pointwise->composite == Composite::kRotary) return kRotary;
+  return std::nullopt;
+}
+
+/// By TensorFlow's.
 std::optional<Composition> composition_of(const Op& op) {
   if (std::holds_alternative<LayerNorm>(op)) return kLayerNorm;
   const auto* pointwise = std::get_if<Pointwise>(&op);
-  if (pointwise == nullptr || pointwise->composite == Composite::kNo) return std::nullopt;
-  return pointwise->composite == Composite::kGelu ? kGelu : kDropout;
+  if (pointwise != nullptr && pointwise->composite == Composite::kGelu) return kGelu;
+  if (pointwise != nullptr && pointwise->composite == Composite::kDropout) return kDropout;
+  return std::nullopt;
 }
 
 /// One pass of a layer.
@@ -185,10 +202,9 @@ struct PassOf {
 
 /// As many kernels as launch, which share the accesses.
 void add(PassOf pass, const Singles& singles, std::int64_t tensor) {
-  constexpr double kWide = 2;  // fp32 where the rest is in 16 bits
   const double elements = singles.accesses * static_cast<double>(tensor);
   const primitives::MemoryBoundKernel each{.elements = static_cast<std::int64_t>(elements / singles.kernels),
-                                           .widening = kWide};
+                                           .widening = singles.widening};
   pass.kernels.insert(pass.kernels.end(), static_cast<std::size_t>(singles.kernels), {each});
   pass.moved += static_cast<std::int64_t>(elements);
   pass.launched += singles.kernels;
@@ -199,24 +215,34 @@ bool drops_scores(const Layer& layer) {
   return layer.scores > 0 && layer.op && std::holds_alternative<Attention>(*layer.op) && !is_biased(layer);
 }
 
-void compose(Layer& layer) {
+void compose(Layer& layer, const Composition& made_of) {
   const PassOf forward{layer.forward, layer.forward_elements, layer.forward_kernels};
   const PassOf backward{layer.backward, layer.backward_elements, layer.backward_kernels};
-  if (drops_scores(layer)) {
-    const auto but_one = [](Singles all) { return Singles{all.accesses - 2, all.kernels - 1}; };  // counted already
-    add(forward, but_one(kDropout.forward), layer.scores);
-    add(backward, but_one(kDropout.backward), layer.scores);
-    return;
-  }
-  const auto made_of = layer.op ? composition_of(*layer.op) : std::nullopt;
-  if (!made_of || layer.forward_kernels == 0) return;
   for (const PassOf& pass : {forward, backward}) {
     pass.kernels.clear();
     pass.moved = 0;
     pass.launched = 0;
   }
-  add(forward, made_of->forward, layer.output_elements);
-  add(backward, made_of->backward, layer.output_elements);
+  add(forward, made_of.forward, layer.output_elements);
+  add(backward, made_of.backward, layer.output_elements);
+}
+
+void compose_as_tensorflow(Layer& layer) {
+  if (drops_scores(layer)) {
+    const PassOf forward{layer.forward, layer.forward_elements, layer.forward_kernels};
+    const PassOf backward{layer.backward, layer.backward_elements, layer.backward_kernels};
+    const auto but_one = [](Singles all) { return Singles{all.accesses - 2, all.kernels - 1}; };  // counted already
+    add(forward, but_one(kDropout.forward), layer.scores);
+    add(backward, but_one(kDropout.backward), layer.scores);
+    return;
+  }
+  const auto made_of = layer.op && layer.forward_kernels > 0 ? composition_of(*layer.op) : std::nullopt;
+  if (made_of) compose(layer, *made_of);
+}
+
+void compose_as_pytorch(Layer& layer) {
+  const auto made_of = layer.op && layer.forward_kernels > 0 ? single_operations(*layer.op) : std::nullopt;
+  if (made_of) compose(layer, *made_of);
 }
 
 }  // namespace
@@ -233,7 +259,8 @@ std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion, const 
     Layer& layer = layers[i];
     const Layer before_fusion = runs_forward_alone(layer) ? layer : Layer{};
     if (fusion.attention && layer.scores > 0 && !is_biased(layer)) fuse_attention(layer);
-    if (fusion.composed && !fusion.pointwise) compose(layer);
+    if (fusion.composed && !fusion.pointwise) compose_as_tensorflow(layer);
+    if (fusion.single && !fusion.pointwise) compose_as_pytorch(layer);
     if (fusion.autocast && !fusion.pointwise) formats.apply(layer);
     freeze_as(layer, before_fusion);
     if (fusion.pointwise && before != nullptr && is_pointwise(layer)) {

@@ -40,12 +40,13 @@
 // of their own and passes are not summed, those of the layers above it instead of all), plus what the layer's own
 // backward needs: gradients of its output, input and largest weight, the head's logits in e and once more in 4 bytes
 // (softmax of the loss); where it runs as single operations in fp32 (torch's cross_entropy of logits.float()) 12 bytes
-// each: the copy, its log-softmax, its gradient. A step's end may need more: 16-bit gradients once more as fp32
-// (FP16_Optimizer of DeepSpeed), a value of every parameter where an optimizer's operations run over all tensors
-// (torch.optim, foreach: the square root). Buffers: DDP's buckets, a copy of all gradients
-// (torch/nn/parallel/distributed.py, gradient_as_bucket_view=False; a split model's gradients are their own buckets);
-// Horovod's fusion buffer; with zero 3 the gathered weights of `prefetch` + 1 units in a row and the gradients of one,
-// without `reshard` those of all units, with `no_sync` all gradients whole; what stages receive, two of each kind.
+// each: the copy, its log-softmax, its gradient; of encoders, whose logits nothing makes fp32, 3 e. A step's end may
+// need more: 16-bit gradients once more as fp32 (FP16_Optimizer of DeepSpeed), a value of every parameter where an
+// optimizer's operations run over all tensors (torch.optim, foreach: the square root). Buffers: DDP's buckets, a copy
+// of all gradients (torch/nn/parallel/distributed.py, gradient_as_bucket_view=False; a split model's gradients are
+// their own buckets); Horovod's fusion buffer; with zero 3 the gathered weights of `prefetch` + 1 units in a row and
+// the gradients of one, without `reshard` those of all units, with `no_sync` all gradients whole; what stages receive,
+// two of each kind.
 //
 // On top of tensors (`device_overhead`): the CUDA context with NCCL's buffers, and what the caching allocator holds and
 // does not use. Both come out of `memory_size`, the total that CUDA gives: a process on an H200 of 139.83 GiB had

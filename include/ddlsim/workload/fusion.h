@@ -17,9 +17,17 @@
 //               that of the weights the input and the output's gradient,
 //                 elements' = elements + 2 (input + output) a product
 //               (NVIDIA, Deep Learning Performance: Convolutional Layers, "Tensor Layouts": transposes from NCHW)
+//   single      the contrary: models written in PyTorch without fused kernels have RMSNorm, rotary positions and SwiGLU
+//               as single operations. Accesses and kernels, as above, of the norm in fp32 with casts around it in 16
+//               bits:
+//                 rmsnorm    7 in 8 forward, 23 in 17 backward; in 16 bits the bytes of 18 and 46
+//                 rotary     10 in 10 forward (q cos + rotate_half(q) sin, of q and of k), 15 in 18 backward
+//                 swiglu     5 in 2 forward, 9 in 3 backward
+//               (transformers modeling_llama.py: LlamaRMSNorm, apply_rotary_pos_emb, LlamaMLP; counted with their
+//               gradients, and by kernels of an H200's steps: bench/calibrate/measured, zoo-kernels)
 //   composed    the contrary as well: TensorFlow without XLA has no kernel of GELU, of dropout and of contrib's layer
-//   norm;
-//               they are single operations, each a kernel that reads and writes the tensor. Accesses to it and kernels:
+//               norm; they are single operations, each a kernel that reads and writes the tensor. Accesses to it and
+//               kernels:
 //                 gelu       18 in 8 forward (x cdf, cdf = (1 + tanh(c (x + a x^3))) / 2), 26 in 10 backward
 //                 dropout    8.5 in 5 (random, compare, scale, cast, product), 5 in 2
 //                 layernorm  15 in 8 (moments, then x * inv + (beta - mean * inv)), 41 in 20
@@ -58,6 +66,7 @@ struct Fusion {
   bool transposes = false;
   bool composed = false;
   bool autocast = false;
+  bool single = false;
 
   friend auto operator<=>(const Fusion&, const Fusion&) = default;
 };

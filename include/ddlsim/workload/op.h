@@ -67,7 +67,7 @@ struct Linear {
 struct BatchNorm {};
 struct LayerNorm {};
 /// What a framework without a kernel for it makes of kernels of single operations (workload/fusion.h).
-enum class Composite : std::uint8_t { kNo, kGelu, kDropout };
+enum class Composite : std::uint8_t { kNo, kGelu, kDropout, kRotary };
 /// What backward reads beside the gradient, and so what is kept for it (tools/autograd/derivatives.yaml of PyTorch).
 enum class Reads : std::uint8_t { kNothing, kMask, kInput, kOutput };
 /// One tensor in, one out.
@@ -82,6 +82,7 @@ struct Pointwise {
 /// Two tensors in, one out.
 struct Combine {
   bool product = false;  // a product's backward reads both inputs; a sum's does not
+  bool gated = false;    // one of its factors is activated first
 };
 struct Pool {
   Pair kernel{1, 1};
@@ -237,7 +238,7 @@ struct PointwiseWord {
   std::string_view word;
   Pointwise op;
 };
-inline constexpr std::array<PointwiseWord, 12> kPointwiseWords{{
+inline constexpr std::array<PointwiseWord, 13> kPointwiseWords{{
     {"relu", {.reads = Reads::kOutput}},
     {"gelu", {.reads = Reads::kInput, .composite = Composite::kGelu}},
     {"silu", {.reads = Reads::kInput}},
@@ -249,6 +250,7 @@ inline constexpr std::array<PointwiseWord, 12> kPointwiseWords{{
     {"softmax", {.reads = Reads::kOutput, .over_rows = true}},
     {"dropout", {.reads = Reads::kMask, .composite = Composite::kDropout}},
     {"scale", {}},
+    {"rotary", {.composite = Composite::kRotary}},
     {"frozen_batchnorm", {.constant = true}},
 }};
 /// The operator of a word of that table; "scale" of another.

@@ -353,6 +353,8 @@ std::optional<std::string> vocabulary_of(const io::Case& one) {
 std::optional<std::string> predictions_of(const io::Case& one, std::string_view length) {
   const auto phase = phase_of(one);
   if (phase == TrainingPhase::kFineTuning) return "1";
+  // BertForMaskedLM has its head on every position.
+  if (has(lower_case(one.framework), "(transformers)") && !length.empty()) return std::string(length);
   if (phase != TrainingPhase::kPreTraining) return std::nullopt;
   if (nvidias_pytorch(one) && software_year_of(one).value_or(2100) < 2021 + 10 / 12.0) return std::string(length);
   return length == "512" ? std::optional<std::string>("80") : std::nullopt;

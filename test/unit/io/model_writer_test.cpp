@@ -78,9 +78,9 @@ TEST_CASE("every operator comes back as it was written") {
        {"conv", wl::Convolution{.out = 6, .kernel = {1, 1}, .tied = true}, "tied"},
        {"batchnorm", wl::BatchNorm{}, "b"},
        {"lrn", wl::Pointwise{.reads = wl::Reads::kOutput}, "l"},
-       {"dropout", wl::Pointwise{}, "d"},
+       {"dropout", wl::pointwise("dropout"), "d"},
        {"maxpool", wl::Pool{.kernel = {2, 2}, .stride = {2, 2}, .ceil = true}, "p"},
-       {"avgpool", wl::Pool{.kernel = {2, 3}, .stride = {1, 1}, .pad = {0, 1}}, "q"},
+       {"avgpool", wl::Pool{.kernel = {2, 3}, .stride = {1, 1}, .pad = {0, 1}, .average = true}, "q"},
        {"add", wl::Combine{}, "a"},
        {"multiply", wl::Combine{.product = true}, "m"},
        {"global_avgpool", wl::GlobalPool{}, "g"},
@@ -94,8 +94,8 @@ TEST_CASE("every operator comes back as it was written") {
        {"attention", wl::Attention{.heads = 2, .keys = 7}, "at", {4, 8}},
        {"lstm", wl::Lstm{.hidden = 3, .directions = 2}, "ls"},
        {"rmsnorm", wl::RmsNorm{}, "rn", {4, 8}},
-       {"silu", wl::Pointwise{.reads = wl::Reads::kOutput}, "si"},
-       {"swiglu", wl::Combine{.product = true}, "sw"},
+       {"silu", wl::pointwise("silu"), "si"},
+       {"swiglu", wl::Combine{.product = true, .gated = true}, "sw"},
        {"grouped_attention",
         wl::GroupedAttention{.heads = 4, .kv_heads = 2, .width = 2, .value_width = 3, .window = 5, .causal = true},
         "ga"},
@@ -167,7 +167,7 @@ TEST_CASE("lines that come again are written once, and read as often") {
   std::vector<DescribedLayer> layers;
   for (int i = 0; i < 5; ++i) {
     layers.push_back({"linear", wl::Linear{.out = 8}, "up"});
-    layers.push_back({"gelu", wl::Pointwise{.reads = wl::Reads::kOutput}, "act", {}, true});
+    layers.push_back({"gelu", wl::pointwise("gelu"), "act", {}, true});
     layers.push_back({"rmsnorm", wl::RmsNorm{}, "norm", {4, 2, 4}, true});
     layers.push_back({"linear", wl::Linear{.out = 8}, "down", {4, 8}, true});
   }

@@ -43,7 +43,7 @@ inline void add_block(std::vector<workload::Layer>& layers) {
   add(RmsNorm{}, rows, "norm 2");
   add(product(1024), rows, "gate");
   add(product(1024), rows, "up");
-  add(Combine{.product = true}, inside, "swiglu");
+  add(Combine{.product = true, .gated = true}, inside, "swiglu");
   add(product(512), inside, "down");
   add(Combine{}, rows, "residual 2");
 }

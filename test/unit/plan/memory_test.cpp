@@ -34,13 +34,13 @@ List gpt_block(std::int64_t s, std::int64_t h, std::int64_t a) {
       .add("c_attn", workload::Linear{.out = 3 * h}, {s, h})
       .add("attention", workload::Attention{.heads = a}, {s, h})
       .add("c_proj", workload::Linear{.out = h}, {s, h})
-      .add("attention_dropout", workload::Pointwise{}, {s, h})
+      .add("attention_dropout", workload::pointwise("dropout"), {s, h})
       .add("attention_residual", workload::Combine{}, {s, h})
       .add("ln_2", workload::LayerNorm{}, {s, h})
       .add("intermediate", workload::Linear{.out = 4 * h}, {s, h})
-      .add("activation", workload::Pointwise{.reads = workload::Reads::kOutput}, {s, 4 * h})
+      .add("activation", workload::pointwise("gelu"), {s, 4 * h})
       .add("output", workload::Linear{.out = h}, {s, 4 * h})
-      .add("output_dropout", workload::Pointwise{}, {s, h})
+      .add("output_dropout", workload::pointwise("dropout"), {s, h})
       .add("output_residual", workload::Combine{}, {s, h});
   return list;
 }
@@ -93,14 +93,14 @@ TEST_CASE("memory: a Llama's block, worked by hand", "[unit][plan]") {
       .add("q_proj", workload::Linear{.out = 8192, .bias = false}, {s, 8192})
       .add("k_proj", workload::Linear{.out = 1024, .bias = false}, {s, 8192})
       .add("v_proj", workload::Linear{.out = 1024, .bias = false}, {s, 8192})
-      .add("rotary", workload::Pointwise{}, {s, 9216})
+      .add("rotary", workload::pointwise("rotary"), {s, 9216})
       .add("attention", workload::GroupedAttention{.heads = 64, .kv_heads = 8, .width = 128, .causal = true}, {s, 8192})
       .add("o_proj", workload::Linear{.out = 8192, .bias = false}, {s, 8192})
       .add("add", workload::Combine{}, {s, 8192})
       .add("norm", workload::RmsNorm{}, {s, 8192})
       .add("gate", workload::Linear{.out = 28672, .bias = false}, {s, 8192})
       .add("up", workload::Linear{.out = 28672, .bias = false}, {s, 8192})
-      .add("act", workload::Combine{.product = true}, {s, 28672})
+      .add("act", workload::Combine{.product = true, .gated = true}, {s, 28672})
       .add("down", workload::Linear{.out = 8192, .bias = false}, {s, 28672})
       .add("add", workload::Combine{}, {s, 8192});
   const double mib = 1024.0 * 1024.0;
@@ -125,7 +125,7 @@ TEST_CASE("memory: beside adapters frozen products keep no input", "[unit][plan]
       .add("norm", workload::RmsNorm{}, {s, 256})
       .add("gate", workload::Linear{.out = 1024, .bias = false}, {s, 256})
       .add("up", workload::Linear{.out = 1024, .bias = false}, {s, 256})
-      .add("act", workload::Combine{.product = true}, {s, 1024})
+      .add("act", workload::Combine{.product = true, .gated = true}, {s, 1024})
       .add("down", workload::Linear{.out = 256, .bias = false}, {s, 1024});
   const double all = kept_in(block, {.precision = Precision::kBf16});
   const double adapters = kept_in(block, {.precision = Precision::kBf16, .adapters = true});
