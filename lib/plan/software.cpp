@@ -81,7 +81,6 @@ SoftwareFeatures software_features(const Job& job) {
   const double convolution = half && totals.convolutional ? 1 : 0;
   const auto& said = job.software_fused.get();
   const double fused = !said ? kNobodySays : *said ? 1.0 : 0.0;
-  set(Feature::kFused, attention * fused);
   set(Feature::kMemoryFused, attention * fused);
   set(Feature::kConvolution, convolution * (1 - fused));
   set(Feature::kWideConvolution, measured_images ? 0 : convolution * wide_cores(gpu));

@@ -240,9 +240,20 @@ void compose_as_tensorflow(Layer& layer) {
   if (made_of) compose(layer, *made_of);
 }
 
+/// A kernel of its own for a norm's weight and bias: it reads input and gradient.
+void add_weights_gradient(Layer& layer) {
+  primitives::Kernel again = layer.backward.front();
+  auto& kernel = std::get<primitives::MemoryBoundKernel>(again.shape);
+  kernel.elements = 2 * layer.output_elements;
+  layer.backward.push_back(again);
+  layer.backward_elements += kernel.elements;
+  ++layer.backward_kernels;
+}
+
 void compose_as_pytorch(Layer& layer) {
-  const auto made_of = layer.op && layer.forward_kernels > 0 ? single_operations(*layer.op) : std::nullopt;
-  if (made_of) compose(layer, *made_of);
+  if (!layer.op || layer.forward_kernels == 0) return;
+  if (const auto made_of = single_operations(*layer.op)) compose(layer, *made_of);
+  if (std::holds_alternative<LayerNorm>(*layer.op) && layer.backward.size() == 1) add_weights_gradient(layer);
 }
 
 }  // namespace

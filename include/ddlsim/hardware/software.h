@@ -35,7 +35,6 @@ namespace ddlsim::hardware {
 enum class SoftwareFeature : std::uint8_t {
   kAlways,       // 1
   kAttention,    // 1 for models with attention of 16 bits or fewer
-  kFused,        // of these, 1 where blocks run as fused kernels (Megatron, NeMo), 0 where not; 0.5: nobody says
   kConvolution,  // 1 for convolutional networks of 16 bits whose norms and activations are kernels of their own
                  // (PyTorch, TensorFlow, PaddlePaddle), 0 where they are fused (NVIDIA's MXNet, XLA); 0.5: nobody says
   kWideConvolution,  // of arithmetic alone: 1 for convolutional networks of 16 bits where tensor cores are 16 times as
@@ -53,15 +52,15 @@ enum class SoftwareFeature : std::uint8_t {
   // Of memory: on kernels bound by it alone.
   kMemory32,         // 1 for FP32 and TF32 from Ampere on
   kMemoryDepthwise,  // 1 for networks with depthwise convolutions
-  kMemoryFused,      // as kFused
-  kMemoryVolta,      // as kVolta
-  kMemoryYears,      // as kYears
+  kMemoryFused,  // of models with attention of 16 bits or fewer 1 where blocks run as fused kernels (Megatron, NeMo),
+                 // 0 where not; 0.5: nobody says
+  kMemoryVolta,  // as kVolta
+  kMemoryYears,  // as kYears
 };
 
-inline constexpr Choices<SoftwareFeature, 20> kSoftwareFeatures{{
+inline constexpr Choices<SoftwareFeature, 19> kSoftwareFeatures{{
     {"always", SoftwareFeature::kAlways},
     {"attention", SoftwareFeature::kAttention},
-    {"fused", SoftwareFeature::kFused},
     {"convolution", SoftwareFeature::kConvolution},
     {"wide-convolution", SoftwareFeature::kWideConvolution},
     {"recurrent", SoftwareFeature::kRecurrent},

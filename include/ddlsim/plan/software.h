@@ -7,7 +7,7 @@
 //   memory-32-bits  1 in FP32 and TF32 from Ampere on, whatever TF32's rate: both move 4 bytes a number by the same
 //                  kernels. Learnt from TF32; of FP32 on such GPUs no row is published
 //   shared         log2 of the GPUs per server
-//   fused, convolution  half of the effect where nobody says: what is planned may run either way
+//   memory-fused, convolution  half of the effect where nobody says: what is planned may run either way
 //   wide-convolution  log2(peak of 16 bits / peak of FP32) - 3 within 0 and 1, of convolutional networks in 16 bits
 //   years          (newest - software's year) / 3, never below 0; who states no year counts as new
 // Attention that a model lists as separate kernels runs as one where nobody says otherwise (runs_flash_attention).

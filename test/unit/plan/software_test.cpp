@@ -159,22 +159,24 @@ TEST_CASE("software: years count from the newest that was learnt from, and never
 
 TEST_CASE("software: fused kernels count for attention in 16 bits, by half where nobody says", "[unit][plan]") {
   Job job = job_of(1024);
-  job.software = learnt(
-      {{.feature = SoftwareFeature::kAttention, .effect = 0.5}, {.feature = SoftwareFeature::kFused, .effect = -0.4}});
+  job.software = learnt({{.feature = SoftwareFeature::kAttention, .effect = 0.5},
+                         {.feature = SoftwareFeature::kMemoryFused, .effect = -0.4}});
   job.precision = Precision::kFp16;
   CHECK_FALSE(software_factor_range(job));  // no attention
   auto model = std::make_shared<workload::Model>(*job.model);
   model->layers.front().op = workload::Attention{};
   model->totals = workload::total(model->layers).value();
   job.model = model;
-  CHECK(software_factor(job).compute == Approx(std::exp(0.5 - 0.2)));
+  CHECK(software_factor(job).compute == Approx(std::exp(0.5)));
+  CHECK(software_factor(job).memory == Approx(std::exp(0.5 - 0.2)));
   REQUIRE(software_factor_range(job));
-  CHECK(software_factor_range(job)->first.compute == Approx(std::exp(0.1)));
-  CHECK(software_factor_range(job)->second.compute == Approx(std::exp(0.5)));
+  CHECK(software_factor_range(job)->first.memory == Approx(std::exp(0.1)));
+  CHECK(software_factor_range(job)->second.memory == Approx(std::exp(0.5)));
   job.software_fused = std::optional<bool>(true);
-  CHECK(software_factor(job).compute == Approx(std::exp(0.1)));
+  CHECK(software_factor(job).memory == Approx(std::exp(0.1)));
   CHECK(feature(job, SoftwareFeature::kMemoryFused) == 1);
   job.software_fused = std::optional<bool>(false);
+  CHECK(software_factor(job).memory == Approx(std::exp(0.5)));
   CHECK(software_factor(job).compute == Approx(std::exp(0.5)));
   job.precision = Precision::kFp32;
   job.software_fused = std::optional<bool>(true);
