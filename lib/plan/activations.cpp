@@ -55,7 +55,7 @@ class Keeper {
       always(element_ * static_cast<double>(layer.saved_elements) * rows_);
       return kept_;
     }
-    kept_.always += cast_weights(layer, cut_);
+    kept_.casts = cast_weights(layer, cut_);
     const bool was_kept = std::exchange(output_kept_, false);
     std::visit([&](const auto& op) { keep(op, was_kept); }, *layer.op);
     if (wl::runs_forward_alone(layer)) kept_ = {.working = kept_.working};

@@ -137,6 +137,14 @@ std::vector<bool> starts_of(const std::vector<workload::Block>& blocks, std::siz
   return starts;
 }
 
+/// Whether products read 16-bit copies of weights that stay: not where ranks gather weights in that format, nor where
+/// the optimizer keeps those of 32 bits on the host.
+bool casts_weights(const Job& job) {
+  const bool loaded = job.parallel.lora_rank > 0 && !job.parallel.states;  // frozen_weight
+  const bool wide = job.parallel.states.value_or(States::kFp32) == States::kFp32 && !loaded;
+  return wide && !is_single(job.precision) && job.parallel.zero < 3 && !job.parallel.offload_optimizer;
+}
+
 ActivationCut activation_cut_of(const Job& job) {
   return {.tensor = job.parallel.tensor,
           .context = job.parallel.context,
@@ -147,8 +155,7 @@ ActivationCut activation_cut_of(const Job& job) {
           .single = job.software_fused.get() == false && !job.fusion.pointwise,
           .whole_experts = has_whole_experts(job.parallel),
           .autocast = job.parallel.states.value_or(States::kFp32) == States::kFp32 && job.software_fused.get() == false,
-          .casts =
-              job.parallel.states.value_or(States::kFp32) == States::kFp32 && activation_size(job.precision) < bytes(4),
+          .casts = casts_weights(job),
           .adapters = job.parallel.lora_rank > 0};
 }
 
@@ -163,6 +170,7 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
   Plainly plain;
   for (const KeptActivations& one : all) {
     plain.kept.push_back(selective ? one.always : one.always + one.core);
+    plain.casts.push_back(one.casts);
     plain.again.push_back(selective ? one.core : DataSize::zero());
     plain.loss.push_back(one.loss);
     plain.gradients.push_back(one.working);
@@ -200,6 +208,7 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
       plain.kept[i] = i == first ? activation_size(job.precision) * (elements * whole) : DataSize::zero();
       if (outputs[i - first]) plain.kept[i] += all[i].output;
       plain.again[i] = block;
+      plain.casts[i] = DataSize::zero();
     }
   }
   return plain;
@@ -211,7 +220,11 @@ DataSize add_activations(const Job& job, const HeldPart& part, const Plainly& pl
                          const std::vector<DataSize>& weight_gradients, const std::vector<DataSize>& made,
                          MemoryFootprint& memory) {
   DataSize below;  // of the oldest micro-batch
-  for (std::size_t i = 0; i < part.count; ++i) below += plain.kept[part.model_layer + i];
+  DataSize casts;
+  for (std::size_t i = 0; i < part.count; ++i) {
+    below += plain.kept[part.model_layer + i];
+    casts += plain.casts[part.model_layer + i];
+  }
   DataSize others = below * (part.in_flight - 1);
   DataSize on_gpu = DataSize::infinity();
   if (job.parallel.offload_activations) {
@@ -234,11 +247,12 @@ DataSize add_activations(const Job& job, const HeldPart& part, const Plainly& pl
   DataSize above;
   for (std::size_t i = part.count; i-- > 0;) {
     const std::size_t layer = part.model_layer + i;
-    const Most here{others + min(below, on_gpu), plain.loss[layer],
+    const Most here{others + min(below, on_gpu) + casts, plain.loss[layer],
                     plain.again[layer] + plain.gradients[layer] + weight_gradients[i], above};
     if (here.sum() > most.sum()) most = here;
     if (!made.empty()) above += made[i];
     below -= plain.kept[layer];
+    casts -= plain.casts[layer];
   }
   memory.activations += most.activations;
   memory.loss += most.loss;
@@ -380,6 +394,7 @@ HeldLayers held_layers(const Job& job, const SplitModel& split, const StepPlan& 
     all.gradients.push_back(layer.sparse_gradient ? DataSize::zero() : held.gradients);
     all.states.push_back(held.master + held.optimizer_state);
     all.kept.push_back(job.parallel.offload_activations ? DataSize::zero() : plain.kept[i]);
+    all.casts.push_back(plain.casts[i]);
     all.saved.push_back(static_cast<double>((*split.layers)[i].saved_elements));
     all.loss.push_back(plain.loss[i]);
     all.working.push_back(plain.again[i] + plain.gradients[i]);

@@ -114,7 +114,8 @@ std::vector<KeptActivations> kept_between(std::span<const wl::Layer> layers, con
     const double in = elements_in(layer.in);
     kept[i].working = bytes(element * scale * (in + static_cast<double>(layer.output_elements)));
     if (wl::runs_forward_alone(layer)) continue;
-    kept[i].always += bytes(scale * own_bytes(layer, element, wide)) + cast_weights(layer, cut);
+    kept[i].always += bytes(scale * own_bytes(layer, element, wide));
+    kept[i].casts = cast_weights(layer, cut);
     if (wide && runs_wide(layer)) continue;
     if (writes_what_it_needs(layer)) keeps(i, i);
     if (!std::visit(ReadsInput{}, *layer.op)) continue;

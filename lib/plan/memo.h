@@ -54,6 +54,7 @@ struct CutPlaces {
 /// Activations of one micro-batch by layer, as recomputation leaves them.
 struct Plainly {
   std::vector<DataSize> kept;       // until backward
+  std::vector<DataSize> casts;      // and of weights, whatever the micro-batch
   std::vector<DataSize> again;      // besides, while the layer's backward runs
   std::vector<DataSize> loss;       // of the layer
   std::vector<DataSize> gradients;  // of its input and output

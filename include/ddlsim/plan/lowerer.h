@@ -20,6 +20,7 @@ struct HeldLayers {
   std::vector<DataSize> gradients;
   std::vector<DataSize> states;  // of the optimizer, and master copies
   std::vector<DataSize> kept;    // of a micro-batch until its backward
+  std::vector<DataSize> casts;   // of weights, until its backward
   std::vector<double> saved;     // elements of a sample, by which orders are said to keep the most (Part::in_flight)
   // While its backward runs:
   std::vector<DataSize> loss;                // of a micro-batch

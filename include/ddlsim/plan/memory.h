@@ -25,11 +25,22 @@
 //   both, under autocast   norm 4 input; of the scores 4 softmax, a mask, e the copy that its product reads
 //                          (torch.autocast keeps fp32 for layer_norm and softmax; states fp32, software.fused no)
 //   gelu, silu, ...        e input          product of two (swiglu)   e both
+//   single operations      (software.fused no: PyTorch's models without fused kernels) RMSNorm 4 input, e what its
+//                          weights scale (4 under autocast); swiglu 3 e
 //   dropout                1 a mask         sums, rotary, relu        nothing (relu's output is the next one's input)
 //   experts                e rows active (width + 3 inner): sorted rows, both first products, the activation; a tensor
 //                          share of it where experts are whole and tensor ranks have rows of their own
 //   others                 e what the operator saves (workload/op.h)
-// A block of a GPT is so s b h (34 + 5 a s / h) bytes, its tensor share s b h (10 + 24/t + 5 a s / (h t)), with
+// Networks of convolutions go by tensors, each kept once, in e, where the operator that makes it or one that reads it
+// needs it (derivatives.yaml of PyTorch); a layer reads the nearest output before it of its input's size:
+//   its input: convolution, linear, norms, pool, gelu, silu, hardswish, relu6, both factors of a product
+//   its output: relu, tanh, sigmoid, softmax. Relu works in place: nothing is left of the norm before it
+//   neither: sum, concatenation, mean over a map. Besides: of a maximum's output 8 (int64: where it was), a mask of 1 a
+//   number; under autocast layer norm and softmax 4 (copies in fp32). The batch stands as it was copied to the GPU too.
+// Where products of 16 bits read weights of 32 (states fp32), 2 a weight of a product until its backward, whatever the
+// batch: torch.autocast keeps its casts (aten/src/ATen/autocast_mode.cpp); with zero 3, weights are gathered so
+// instead. Checked by bench/calibrate/measured: most that PyTorch allocated, in 323 steps of 48 models on H200 and
+// H100. A block of a GPT is so s b h (34 + 5 a s / h) bytes, its tensor share s b h (10 + 24/t + 5 a s / (h t)), with
 // sequence parallelism everything / t: table 2 of Korthikanti et al., MLSys 2023, to the byte (dropout counted).
 // With adapters (LoRA) frozen products without one keep no input, experts their first products alone.
 // Context ranks have 1/c of all. Recomputation: selective drops the cores; full keeps a block's input, per-op that and
@@ -52,8 +63,9 @@
 // does not use. Both come out of `memory_size`, the total that CUDA gives: a process on an H200 of 139.83 GiB had
 // 139.22 of tensors when nothing was left (pytorch/pytorch#150096). What the driver itself keeps (nvidia-smi's
 // memory.reserved) is not in that total, and in no line here. Not counted: workspaces of libraries, buffers of
-// all-gathers within a tensor group (both under 1 %). A model known by its features alone, or by measured times, has no
-// activation count: `complete` is false and the size a lower bound. Used by plan/lower.h.
+// all-gathers within a tensor group (both under 1 %; of cuDNN in strict fp32 up to a quarter of all). A model known by
+// its features alone, or by measured times, has no activation count: `complete` is false and the size a lower bound.
+// Used by plan/lower.h.
 //
 // Worked example: Llama 3 70B's block (h 8192, 64 heads of 128, 8 of keys, inner 28672), 4096 tokens, 2 bytes, in units
 // of 64 MiB = 2 s h: norm 1, q/k/v's input 1, queries 1, keys and values 1/4, output 1, norm 1, gate and up's input 1,
@@ -185,6 +197,7 @@ struct ActivationCut {
 /// What one layer leaves for its backward, and what that needs besides.
 struct KeptActivations {
   DataSize always{};
+  DataSize casts{};    // of its weights, in the format of a product: until its backward, whatever the batch
   DataSize core{};     // of attention: dropped by selective recomputation
   DataSize loss{};     // logits and their softmax
   DataSize working{};  // gradients of input and output

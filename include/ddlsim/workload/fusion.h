@@ -48,8 +48,8 @@
 //               input type"; aten/src/ATen/autocast_mode.cpp: parameters are cast once a pass, other tensors each time)
 // FLOPs of products, parameters and gradient tensors stay as they are; fused attention keeps no scores.
 // Limits: layers are fused in the order of the list, across a branch's end as well; norms and softmax stay kernels of
-// their own; no fused optimizer (the update is one kernel already); what composed operators keep for backward counts as
-// that of whole ones.
+// their own; no fused optimizer (the update is one kernel already); what TensorFlow's composed operators keep for
+// backward counts as that of whole ones (of single ones: plan/memory.h).
 //
 // Worked example: relu on 1000 elements after a convolution: forward 2000 elements, fused 0; backward 3000, fused 1000
 // (the saved output is still read). An add: 3000, fused 1000.

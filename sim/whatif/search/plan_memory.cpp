@@ -96,7 +96,8 @@ std::optional<PlanMemory::Held> PlanMemory::make_held(const ShapeKey& key) {
               .edge = whole(layers->edge),
               .most_working = largest(layers->working),
               .most_gradient = largest(layers->weight_gradient),
-              .least_edge = smallest(layers->edge)};
+              .least_edge = smallest(layers->edge),
+              .casts = sums_of(whole(layers->casts)).back()};
 }
 
 /// However layers are shared, some rank has its mean share, and one micro-batch of it.
@@ -108,7 +109,8 @@ DataSize PlanMemory::least(const Split& split, std::size_t index, std::int64_t p
   const DataSize states = sums.weights.back() * share_of(split, 3) +
                           sums.gradients.back() * gradients_share_of(split, space_) +
                           sums.states.back() * share_of(split, 1);
-  const DataSize all = states + sums.kept.back() * batch;
+  const DataSize casts = split.zero >= 3 ? DataSize::zero() : sums.casts;
+  const DataSize all = states + casts + sums.kept.back() * batch;
   // Of several parts of a rank all but one may hold less when it holds most: by what a layer works with.
   const DataSize working = sums.most_working * batch + sums.most_gradient;
   const DataSize mean = all / static_cast<double>(split.pipeline) - working * static_cast<double>(parts - 1);

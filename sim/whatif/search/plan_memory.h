@@ -44,6 +44,7 @@ class PlanMemory {
     DataSize most_working{};
     DataSize most_gradient{};
     DataSize least_edge{};
+    DataSize casts{};  // of all layers
   };
   /// A part's layers, and what a backward pass of it holds where it is most.
   struct PartHeld {

@@ -194,6 +194,29 @@ TEST_CASE("memory: a loss of single operations keeps three values of each logit 
   CHECK(kept_activations(head.layers(), cut)[0].loss.in(bytes) == Approx(3 * 10 * 1000 * 12));
 }
 
+TEST_CASE("memory: single operations keep norms in fp32, and what gates read", "[unit][plan]") {
+  List block;
+  block.add("norm", workload::RmsNorm{}, {10, 64})
+      .add("gated", workload::Combine{.product = true, .gated = true}, {10, 64});
+  const ActivationCut fused{.precision = Precision::kBf16};
+  CHECK(kept_in(block, fused) == Approx(640 * 2 + 10 * 4 + 2 * 640 * 2));
+  const ActivationCut single{.precision = Precision::kBf16, .single = true};
+  CHECK(kept_in(block, single) == Approx(640 * (4 + 2) + 10 * 4 + 3 * 640 * 2));
+  const ActivationCut autocast{.precision = Precision::kBf16, .single = true, .autocast = true};
+  CHECK(kept_in(block, autocast) == Approx(640 * (4 + 4) + 10 * 4 + 3 * 640 * 2));
+}
+
+TEST_CASE("memory: an encoder's loss of single operations is in its own format", "[unit][plan]") {
+  List encoder;
+  encoder.add("attention", workload::Attention{.heads = 4}, {10, 64})
+      .add("head", workload::Linear{.out = 1000, .bias = false}, {10, 64})
+      .add("loss", workload::Pointwise{.reads = workload::Reads::kOutput, .over_rows = true}, {10, 1000});
+  const auto loss = [&](const ActivationCut& cut) { return kept_activations(encoder.layers(), cut)[1].loss.in(bytes); };
+  CHECK(loss({.precision = Precision::kBf16, .single = true}) == Approx(10 * 1000 * 6));
+  CHECK(loss({.precision = Precision::kBf16, .single = true, .autocast = true}) == Approx(10 * 1000 * 12));
+  CHECK(loss({.precision = Precision::kFp32, .single = true}) == Approx(10 * 1000 * 12));
+}
+
 namespace {
 
 /// Products of 1000 x 1000 one after the other on four GPUs that share their states: 4 MB of weights each, in fp32.

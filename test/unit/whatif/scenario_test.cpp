@@ -301,7 +301,8 @@ TEST_CASE("scenario: attention is one kernel where software and GPU have one", "
     return resolve(catalog(), settings).value().fusion.attention;
   };
   CHECK(fuses({}));
-  CHECK_FALSE(fuses({{"precision", "fp32", {}}}));
+  CHECK(fuses({{"precision", "fp32", {}}}));
+  CHECK_FALSE(fuses({{"node", "dgx1-v100", {}}, {"precision", "fp32", {}}}));
   CHECK_FALSE(fuses({{"node", "dgx1-v100", {}}, {"precision", "fp16", {}}}));
   CHECK_FALSE(fuses({{"software.year", "2021", {}}}));
   CHECK_FALSE(fuses({{"fusion", "none", {}}}));

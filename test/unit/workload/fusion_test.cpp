@@ -124,6 +124,37 @@ TEST_CASE("fusion: convolutions turn images that lie channel by channel", "[unit
   CHECK(fused(depthwise, {.transposes = true})->layers[0].forward_elements == depthwise.layers[0].forward_elements);
 }
 
+TEST_CASE("fusion: norms, positions and gates of PyTorch's models are single operations", "[unit][workload]") {
+  const Model plain = model_of({{RmsNorm{}, {10, 100}},
+                                {pointwise("rotary"), {10, 100}},
+                                {Combine{.product = true, .gated = true}, {10, 100}},
+                                {Combine{.product = true}, {10, 100}},
+                                {LayerNorm{}, {10, 100}}});
+  const auto model = fused(plain, {.single = true});
+  REQUIRE(model);
+  const auto is = [&](std::size_t i, std::int64_t forward, int forward_kernels, std::int64_t backward,
+                      int backward_kernels) {
+    const Layer& layer = model->layers[i];
+    CHECK(layer.forward_elements == forward);
+    CHECK(layer.forward_kernels == forward_kernels);
+    CHECK(layer.forward.size() == static_cast<std::size_t>(forward_kernels));
+    CHECK(layer.backward_elements == backward);
+    CHECK(layer.backward_kernels == backward_kernels);
+    CHECK(layer.backward.size() == static_cast<std::size_t>(backward_kernels));
+  };
+  is(0, 7'000, 8, 23'000, 17);
+  is(1, 10'000, 10, 15'000, 18);
+  is(2, 5'000, 2, 9'000, 3);
+  is(3, 3'000, 1, 5'000, 1);
+  is(4, 2'000, 1, 5'000, 2);
+  const auto widening = [&](std::size_t i) {
+    return std::get<primitives::MemoryBoundKernel>(model->layers[i].forward.front().shape).widening;
+  };
+  CHECK(widening(0) == Approx(18.0 / 7));
+  CHECK(widening(1) == 1);
+  CHECK(fused(plain, {.pointwise = true, .single = true})->layers[0].forward_kernels == 1);
+}
+
 TEST_CASE("fusion: composed operators are single operations, in fp32", "[unit][workload]") {
   const Model plain = model_of({{Pointwise{.reads = Reads::kOutput, .composite = Composite::kGelu}, {10, 100}},
                                 {Pointwise{.composite = Composite::kDropout}, {10, 100}},
