@@ -87,6 +87,7 @@ std::optional<PlanMemory::Held> PlanMemory::make_held(const ShapeKey& key) {
               .gradients = sums_of(whole(layers->gradients)),
               .states = sums_of(whole(layers->states)),
               .kept = sums_of(whole(layers->kept)),
+              .casts = sums_of(whole(layers->casts)),
               .gathered = sums_of(whole(layers->gathered)),
               .gathered_gradients = sums_of(whole(layers->gathered_gradients)),
               .saved = sums_of(whole(layers->saved)),
@@ -96,8 +97,7 @@ std::optional<PlanMemory::Held> PlanMemory::make_held(const ShapeKey& key) {
               .edge = whole(layers->edge),
               .most_working = largest(layers->working),
               .most_gradient = largest(layers->weight_gradient),
-              .least_edge = smallest(layers->edge),
-              .casts = sums_of(whole(layers->casts)).back()};
+              .least_edge = smallest(layers->edge)};
 }
 
 /// However layers are shared, some rank has its mean share, and one micro-batch of it.
@@ -109,7 +109,7 @@ DataSize PlanMemory::least(const Split& split, std::size_t index, std::int64_t p
   const DataSize states = sums.weights.back() * share_of(split, 3) +
                           sums.gradients.back() * gradients_share_of(split, space_) +
                           sums.states.back() * share_of(split, 1);
-  const DataSize casts = split.zero >= 3 ? DataSize::zero() : sums.casts;
+  const DataSize casts = split.zero >= 3 ? DataSize::zero() : sums.casts.back();
   const DataSize all = states + casts + sums.kept.back() * batch;
   // Of several parts of a rank all but one may hold less when it holds most: by what a layer works with.
   const DataSize working = sums.most_working * batch + sums.most_gradient;
@@ -147,6 +147,7 @@ PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch,
     part.activations = below;
     part.loss = loss;
     part.working = working;
+    part.casts = between(sums.casts, {layers.first, i + 1});
   }
   const bool receives = layers.first > 0;
   const bool returns = layers.end < sums.edge.size();
@@ -244,6 +245,7 @@ PlanMemory::RankHeld PlanMemory::rank_of(std::size_t rank, const Held& sums) {
     held.states += between(sums.states, part.layers);
     held.others += part.kept * static_cast<double>(micro_batches[r] - 1) + part.activations + part.loss + part.edges;
     held.gathered = max(held.gathered, part.gathered);
+    held.casts += part.casts;
     working = max(working, part.working);
   }
   held.others += working;
@@ -260,7 +262,8 @@ DataSize PlanMemory::of(const Split& split, std::size_t index, DataSize enough) 
     if (n == asked_->held.size()) asked_->held.push_back(rank_of(asked_->ranks[n], sums));
     const RankHeld& rank = asked_->held[n];
     const DataSize all = rank.weights * share_of(split, 3) + rank.gradients * gradients_share_of(split, space_) +
-                         rank.states * share_of(split, 1) + rank.others + rank.gathered * gathers;
+                         rank.states * share_of(split, 1) + rank.others + rank.gathered * gathers +
+                         rank.casts * (1.0 - gathers);
     fullest = max(fullest, all * kMemoryRounding);
   }
   return fullest;

@@ -38,13 +38,12 @@ class PlanMemory {
  private:
   /// plan::HeldLayers, the first of them as sums over the layers before each, from none to all.
   struct Held {
-    std::vector<DataSize> weights, gradients, states, kept, gathered, gathered_gradients;
+    std::vector<DataSize> weights, gradients, states, kept, casts, gathered, gathered_gradients;
     std::vector<double> saved;
     std::vector<DataSize> loss, working, weight_gradient, edge;  // of a layer
     DataSize most_working{};
     DataSize most_gradient{};
     DataSize least_edge{};
-    DataSize casts{};  // of all layers
   };
   /// A part's layers, and what a backward pass of it holds where it is most.
   struct PartHeld {
@@ -56,12 +55,14 @@ class PlanMemory {
     DataSize working{};
     DataSize edges{};
     DataSize gathered{};  // of its largest block
+    DataSize casts{};
   };
   /// What a rank holds, before replicas share anything.
   struct RankHeld {
     DataSize weights{}, gradients{}, states{};
     DataSize others{};    // activations, logits, what it works with, edges
     DataSize gathered{};  // of its largest block
+    DataSize casts{};     // where nothing is gathered
   };
   using Flying = std::vector<std::int64_t>;  // micro-batches of each part of a rank
   struct FlyingKey {

@@ -209,9 +209,10 @@ TEST_CASE("memory: single operations keep norms in fp32, and what gates read", "
 TEST_CASE("memory: an encoder's loss of single operations is in its own format", "[unit][plan]") {
   List encoder;
   encoder.add("attention", workload::Attention{.heads = 4}, {10, 64})
+      .add("norm", workload::LayerNorm{}, {10, 64})
       .add("head", workload::Linear{.out = 1000, .bias = false}, {10, 64})
       .add("loss", workload::Pointwise{.reads = workload::Reads::kOutput, .over_rows = true}, {10, 1000});
-  const auto loss = [&](const ActivationCut& cut) { return kept_activations(encoder.layers(), cut)[1].loss.in(bytes); };
+  const auto loss = [&](const ActivationCut& cut) { return kept_activations(encoder.layers(), cut)[2].loss.in(bytes); };
   CHECK(loss({.precision = Precision::kBf16, .single = true}) == Approx(10 * 1000 * 6));
   CHECK(loss({.precision = Precision::kBf16, .single = true, .autocast = true}) == Approx(10 * 1000 * 12));
   CHECK(loss({.precision = Precision::kFp32, .single = true}) == Approx(10 * 1000 * 12));
