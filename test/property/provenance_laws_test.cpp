@@ -98,7 +98,12 @@ const std::vector<std::vector<Way>>& ways() {
         }}},
       {{"gpu.time_factor", "1.2", [](Scenario& s) { s.gpu_time_factor = 1.2; }}},
       {{"software", "none", [](Scenario& s) { s.software = nullptr; }}},
-      {{"software.year", "2018", [](Scenario& s) { s.software_year = std::optional<double>(2018); }}},
+      {{"software.year", "2018",
+        [](Scenario& s) {
+          s.software_year = std::optional<double>(2018);
+          // Attention was several kernels then, where nobody stated more.
+          s.fusion.attention = s.fusion.attention && s.fusion.pointwise;
+        }}},
       {{"software.fused", "yes", [](Scenario& s) { s.software_fused = std::optional<bool>(true); }}},
       {{"overlap", "none", [](Scenario& s) { s.overlap = plan::Overlap::kNone; }}},
       {{"network.oversubscription", "2", [](Scenario& s) { s.cluster.oversubscription = 2; }}},
