@@ -24,6 +24,14 @@ bool is_causal(const wl::Layer& layer) {
   return (whole == nullptr || whole->causal) && (grouped == nullptr || grouped->causal);
 }
 
+/// Layer `i`, or the one behind it where it caps logits (tanh); none at the end.
+const wl::Layer* after_cap(std::span<const wl::Layer> layers, std::size_t i) {
+  if (i >= layers.size()) return nullptr;
+  const auto* cap = layers[i].op ? std::get_if<wl::Pointwise>(&*layers[i].op) : nullptr;
+  const bool caps = cap != nullptr && cap->reads == wl::Reads::kOutput && !cap->over_rows;
+  return caps && i + 1 < layers.size() ? &layers[i + 1] : &layers[i];
+}
+
 /// Follows a list of layers and knows which tensor is a part, which whole, and which somebody has kept already.
 class Keeper {
  public:
@@ -139,6 +147,8 @@ class Keeper {
     working(cut, cut);
     if (op.reads == wl::Reads::kInput) always(element_ * in * cut);
     if (op.reads == wl::Reads::kMask) always(in * cut);
+    // What comes out of it is another tensor than what products of that size have read before.
+    if (op.reads == wl::Reads::kInput || op.reads == wl::Reads::kOutput) std::erase(sources_, in);
     used_ = used_ || (!layer_->in.empty() && layer_->in.back() == width_);
   }
   void keep(const wl::Combine& op, bool) {
@@ -146,7 +156,7 @@ class Keeper {
     working(2 * cut, cut);
     if (op.product) {
       // Of single operations the activation is one, and keeps what it reads.
-      always((cut_.single ? 3 : 2) * element_ * elements_in(layer_->in) * cut);
+      always((cut_.single && op.gated ? 3 : 2) * element_ * elements_in(layer_->in) * cut);
       used_ = true;
       if (!layer_->in.empty()) width_ = layer_->in.back();
       return;
@@ -261,7 +271,7 @@ std::vector<KeptActivations> kept_activations(std::span<const workload::Layer> l
   std::vector<KeptActivations> kept;
   kept.reserve(layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    kept.push_back(keeper.next(layers[i], i + 1 < layers.size() ? &layers[i + 1] : nullptr, adapted[i]));
+    kept.push_back(keeper.next(layers[i], after_cap(layers, i + 1), adapted[i]));
   }
   return kept;
 }

@@ -142,7 +142,8 @@ std::vector<bool> starts_of(const std::vector<workload::Block>& blocks, std::siz
 bool casts_weights(const Job& job) {
   const bool loaded = job.parallel.lora_rank > 0 && !job.parallel.states;  // frozen_weight
   const bool wide = job.parallel.states.value_or(States::kFp32) == States::kFp32 && !loaded;
-  return wide && !is_single(job.precision) && job.parallel.zero < 3 && !job.parallel.offload_optimizer;
+  return wide && !is_single(job.precision) && job.parallel.zero < 3 && !job.parallel.offload_optimizer &&
+         job.parallel.frozen_bits == 0;
 }
 
 ActivationCut activation_cut_of(const Job& job) {
@@ -182,8 +183,8 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
     return activation_size(job.precision) * elements;
   };
   const DataSize batch = job.model->input_per_sample;
-  const bool convolves = plan.model->totals.convolutional && !plan.model->layers.empty();
-  if (convolves && batch != as_read(plan.model->layers.front())) {
+  const bool convolves = job.model->totals.convolutional && !job.model->layers.empty();
+  if (convolves && batch != as_read(job.model->layers.front())) {
     plain.kept.front() += batch * static_cast<double>(job.batch);
   }
   const bool per_op = job.parallel.recompute == Recompute::kPerOp;

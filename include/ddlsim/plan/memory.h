@@ -27,7 +27,7 @@
 //   gelu, silu, ...        e input          product of two (swiglu)   e both
 //   single operations      (software.fused no: PyTorch's models without fused kernels) RMSNorm 4 input, e what its
 //                          weights scale (4 under autocast); swiglu 3 e
-//   dropout                1 a mask         sums, rotary, relu        nothing (relu's output is the next one's input)
+//   dropout                1 a mask         sums, rotary, relu, tanh  nothing (what comes out is the next one's input)
 //   experts                e rows active (width + 3 inner): sorted rows, both first products, the activation; a tensor
 //                          share of it where experts are whole and tensor ranks have rows of their own
 //   others                 e what the operator saves (workload/op.h)
@@ -39,13 +39,14 @@
 //   number; under autocast layer norm and softmax 4 (copies in fp32). The batch stands as it was copied to the GPU too.
 // Where products of 16 bits read weights of 32 (states fp32), 2 a weight of a product until its backward, whatever the
 // batch: torch.autocast keeps its casts (aten/src/ATen/autocast_mode.cpp); with zero 3, weights are gathered so
-// instead. Checked by bench/calibrate/measured: most that PyTorch allocated, in 323 steps of 48 models on H200 and
-// H100. A block of a GPT is so s b h (34 + 5 a s / h) bytes, its tensor share s b h (10 + 24/t + 5 a s / (h t)), with
-// sequence parallelism everything / t: table 2 of Korthikanti et al., MLSys 2023, to the byte (dropout counted).
-// With adapters (LoRA) frozen products without one keep no input, experts their first products alone.
-// Context ranks have 1/c of all. Recomputation: selective drops the cores; full keeps a block's input, per-op that and
-// the outputs that are not computed again; both have one block whole while its backward runs. As many micro-batches
-// stand as the schedule keeps (plan/order.h); offloaded activations leave two blocks.
+// instead. Not those of experts, nor quantised ones; one set, however many micro-batches are in flight. Checked by
+// bench/calibrate/measured: most that PyTorch allocated, in 323 steps of 48 models on H200 and H100. A block of a GPT
+// is so s b h (34 + 5 a s / h) bytes, its tensor share s b h (10 + 24/t + 5 a s / (h t)), with sequence parallelism
+// everything / t: table 2 of Korthikanti et al., MLSys 2023, to the byte (dropout counted). With adapters (LoRA) frozen
+// products without one keep no input, experts their first products alone. Context ranks have 1/c of all. Recomputation:
+// selective drops the cores; full keeps a block's input, per-op that and the outputs that are not computed again; both
+// have one block whole while its backward runs. As many micro-batches stand as the schedule keeps (plan/order.h);
+// offloaded activations leave two blocks.
 //
 // The peak is over the layers of the oldest micro-batch's backward: what is kept below it (where gradients are tensors
 // of their own and passes are not summed, those of the layers above it instead of all), plus what the layer's own

@@ -360,8 +360,8 @@ void add_kernel_notes(const Question& question, Prediction& prediction) {
   if (scenario.software && question.plan && !model.measured) notes.push_back(software_note(scenario));
   if (question.plan && fuses_attention_by_default(scenario)) {
     notes.emplace_back(
-        "attention: one kernel (FlashAttention), as in 16 bits since PyTorch 2.0; --set fusion=none has "
-        "a kernel for every operation");
+        "attention: one kernel (FlashAttention; in 32 bits the memory-efficient one), as since PyTorch 2.0; "
+        "--set fusion=none has a kernel for every operation");
   }
   if (auto attention = attention_note(question)) notes.push_back(std::move(*attention));
   add_precision_notes(scenario, notes);

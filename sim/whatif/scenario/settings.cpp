@@ -70,7 +70,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      }},
     {"gpu.calibration", "profile of the GPU's kernels: auto (its own, else the nearest of its architecture's), none, or an id", "none",
      set_profile},
-    {"fusion", "what runs as one kernel: none, pointwise, attention, all (default: attention, in 16 bits on a GPU with bf16)", "all", set_fusion},
+    {"fusion", "what runs as one kernel: none, pointwise, attention, all (default: attention, on a GPU with bf16 in software since 2023)", "all", set_fusion},
     {"cuda_graphs", "the CPU launches a step's kernels at once, and works on no sample between them: yes, no", "yes",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_yes(v), s.cuda_graphs); }},
     {"gpu_interconnect", "what joins the GPUs of a server: nvlink or pcie", "nvlink", set_interconnect},

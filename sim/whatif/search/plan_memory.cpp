@@ -245,7 +245,7 @@ PlanMemory::RankHeld PlanMemory::rank_of(std::size_t rank, const Held& sums) {
     held.states += between(sums.states, part.layers);
     held.others += part.kept * static_cast<double>(micro_batches[r] - 1) + part.activations + part.loss + part.edges;
     held.gathered = max(held.gathered, part.gathered);
-    held.casts += part.casts;
+    if (of_rank == 1) held.casts += part.casts;  // of several, another layer may be the fullest with them
     working = max(working, part.working);
   }
   held.others += working;
