@@ -253,8 +253,8 @@ void add_weights_gradient(Layer& layer) {
 void compose_as_pytorch(Layer& layer) {
   if (!layer.op || layer.forward_kernels == 0) return;
   if (const auto made_of = single_operations(*layer.op)) compose(layer, *made_of);
-  if (std::holds_alternative<LayerNorm>(*layer.op) && layer.backward.size() == 1 && !layer.parameters.empty())
-    add_weights_gradient(layer);
+  const bool trains = layer.backward.size() == 1 && !layer.parameters.empty();
+  if (trains && std::holds_alternative<LayerNorm>(*layer.op)) add_weights_gradient(layer);
 }
 
 }  // namespace
