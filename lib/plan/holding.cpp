@@ -163,10 +163,10 @@ ActivationCut activation_cut_of(const Job& job) {
 Plainly with_recomputation(const Job& job, const StepPlan& plan, const ActivationCut& cut,
                            const std::vector<workload::Block>& blocks) {
   // Kernels that were joined are no longer operators; what they keep is what these do.
-  const std::vector<KeptActivations> all =
-      job.fusion.pointwise
-          ? kept_activations(workload::fused(job.model->layers, {.attention = job.fusion.attention}), cut)
-          : kept_activations(plan.model->layers, cut);
+  std::vector<workload::Layer> apart;
+  if (job.fusion.pointwise) apart = workload::fused(job.model->layers, {.attention = job.fusion.attention});
+  const std::vector<workload::Layer>& layers = job.fusion.pointwise ? apart : plan.model->layers;
+  const std::vector<KeptActivations> all = kept_activations(layers, cut);
   const bool selective = job.parallel.recompute == Recompute::kSelective;
   Plainly plain;
   for (const KeptActivations& one : all) {
@@ -201,10 +201,9 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
     for (std::size_t i = first; i < last; ++i) block += plain.kept[i];
     if (block == DataSize::zero()) continue;  // frozen
     double elements = static_cast<double>(job.batch);
-    for (const std::int64_t size : plan.model->layers[first].in) elements *= static_cast<double>(size);
+    for (const std::int64_t size : layers[first].in) elements *= static_cast<double>(size);
     const std::vector<bool> outputs =
-        per_op ? kept_per_op(std::span(plan.model->layers).subspan(first, one.count), job.precision)
-               : std::vector<bool>(one.count);
+        per_op ? kept_per_op(std::span(layers).subspan(first, one.count), job.precision) : std::vector<bool>(one.count);
     for (std::size_t i = first; i < last; ++i) {
       plain.kept[i] = i == first ? activation_size(job.precision) * (elements * whole) : DataSize::zero();
       if (outputs[i - first]) plain.kept[i] += all[i].output;

@@ -206,6 +206,29 @@ TEST_CASE("memory: single operations keep norms in fp32, and what gates read", "
   CHECK(kept_in(block, autocast) == Approx(640 * (4 + 4) + 10 * 4 + 3 * 640 * 2));
 }
 
+TEST_CASE("memory: products of one width keep what comes out of each activation between them", "[unit][plan]") {
+  List chain;
+  for (int i = 0; i < 3; ++i) {
+    chain.add("product", workload::Linear{.out = 64}, {10, 64}).add("tanh", workload::pointwise("tanh"), {10, 64});
+  }
+  CHECK(kept_in(chain, {.precision = Precision::kFp32}) == Approx(3 * 4 * 640));
+}
+
+TEST_CASE("memory: capped logits are a loss as others are", "[unit][plan]") {
+  List head;
+  head.add("lm_head", workload::Linear{.out = 1000, .bias = false}, {10, 64})
+      .add("cap", workload::pointwise("tanh"), {10, 1000})
+      .add("loss", workload::pointwise("softmax"), {10, 1000});
+  const auto kept = kept_activations(head.layers(), {.precision = Precision::kBf16});
+  CHECK(kept[0].loss.in(bytes) == Approx(10 * 1000 * 6));
+}
+
+TEST_CASE("memory: of single operations a product that is no gate keeps its two factors", "[unit][plan]") {
+  List block;
+  block.add("scaled", workload::Combine{.product = true}, {10, 64});
+  CHECK(kept_in(block, {.precision = Precision::kBf16, .single = true}) == Approx(2 * 640 * 2));
+}
+
 TEST_CASE("memory: an encoder's loss of single operations is in its own format", "[unit][plan]") {
   List encoder;
   encoder.add("attention", workload::Attention{.heads = 4}, {10, 64})

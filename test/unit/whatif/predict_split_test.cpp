@@ -96,56 +96,6 @@ TEST_CASE("predict: a larger batch of a job that waits for its CPU takes no less
   }
 }
 
-// Sums of kernels of a step, in ms: bench/calibrate/measured/h200-sxm5-141gb/zoo-kernels.jsonl.gz. Nothing is fitted to
-// a step; cost/image_kernels.h is fitted to kernels of some of them.
-TEST_CASE("predict: kernels of convolutional networks take what they took on an H200", "[unit][whatif]") {
-  const auto step = [](const char* model, const char* precision, const char* batch, const char* layout) {
-    return asked({{"model", model, {}},
-                  {"node", "hgx-h200", {}},
-                  {"gpus_per_node", "1", {}},
-                  {"precision", precision, {}},
-                  {"batch", batch, {}},
-                  {"software.layout", layout, {}}})
-        .step_time.in(milliseconds);
-  };
-  CHECK(step("resnet50", "fp32", "64", "channels-first") == Approx(75.6).epsilon(0.1));
-  CHECK(step("resnet50", "tf32", "64", "channels-first") == Approx(31.0).epsilon(0.1));
-  CHECK(step("resnet50", "fp16", "128", "channels-first") == Approx(42.1).epsilon(0.1));
-  CHECK(step("resnet50", "fp16", "128", "channels-last") == Approx(22.1).epsilon(0.1));
-  CHECK(step("mobilenet_v2", "tf32", "64", "channels-first") == Approx(25.8).epsilon(0.1));
-  CHECK(step("vgg16", "bf16", "256", "channels-last") == Approx(71.0).epsilon(0.1));
-}
-
-// The most that PyTorch allocated on an H200, in GiB: bench/calibrate/measured/h200-sxm5-141gb/zoo.jsonl, transformers'
-// and torchvision's models. Nothing is fitted to memory.
-TEST_CASE("predict: a GPU holds what PyTorch held on an H200", "[unit][whatif]") {
-  const auto held = [](const char* model, const char* precision, const char* batch, std::vector<Override> more) {
-    more.insert(more.begin(), {{"model", model, {}},
-                               {"node", "hgx-h200", {}},
-                               {"gpus_per_node", "1", {}},
-                               {"precision", precision, {}},
-                               {"batch", batch, {}},
-                               {"software.fused", "no", {}}});
-    return asked(more).memory.tensors().in(gibibytes);
-  };
-  CHECK(held("resnet50", "bf16", "256", {}) == Approx(11.00).epsilon(0.02));
-  CHECK(held("inception_v3", "bf16", "256", {}) == Approx(13.17).epsilon(0.02));
-  CHECK(held("mobilenet_v2", "tf32", "64", {}) == Approx(4.80).epsilon(0.02));
-  CHECK(held("efficientnet_b4", "bf16", "64", {}) == Approx(19.96).epsilon(0.02));
-  CHECK(held("vgg16", "tf32", "128", {}) == Approx(10.59).epsilon(0.04));
-  const std::vector<Override> pure{{"parallel.states", "pure-16", {}}};
-  const auto of_length = [&](const char* length) {
-    std::vector<Override> settings = pure;
-    settings.push_back({"model.sequence", length, {}});
-    return settings;
-  };
-  std::vector<Override> by_sgd = of_length("4096");
-  by_sgd.push_back({"model.optimizer", "sgd", {}});
-  CHECK(held("llama_3_2_1b", "bf16", "8", of_length("2048")) == Approx(57.25).epsilon(0.01));
-  CHECK(held("llama_3_2_3b", "bf16", "2", of_length("2048")) == Approx(38.0).epsilon(0.01));
-  CHECK(held("mistral_7b", "bf16", "1", by_sgd) == Approx(39.67).epsilon(0.02));
-}
-
 TEST_CASE("predict: images channel by channel cost from Ampere on", "[unit][whatif]") {
   const auto step = [](const char* gpu, const char* precision, const char* layout) {
     return asked({{"model", "resnet50", {}},

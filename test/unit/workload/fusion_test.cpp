@@ -124,6 +124,24 @@ TEST_CASE("fusion: convolutions turn images that lie channel by channel", "[unit
   CHECK(fused(depthwise, {.transposes = true})->layers[0].forward_elements == depthwise.layers[0].forward_elements);
 }
 
+namespace {
+
+struct Counted {
+  std::int64_t elements = 0;
+  int kernels = 0;
+};
+
+void check_counts(const Layer& layer, Counted forward, Counted backward) {
+  CHECK(layer.forward_elements == forward.elements);
+  CHECK(layer.forward_kernels == forward.kernels);
+  CHECK(layer.forward.size() == static_cast<std::size_t>(forward.kernels));
+  CHECK(layer.backward_elements == backward.elements);
+  CHECK(layer.backward_kernels == backward.kernels);
+  CHECK(layer.backward.size() == static_cast<std::size_t>(backward.kernels));
+}
+
+}  // namespace
+
 TEST_CASE("fusion: norms, positions and gates of PyTorch's models are single operations", "[unit][workload]") {
   const Model plain = model_of({{RmsNorm{}, {10, 100}},
                                 {pointwise("rotary"), {10, 100}},
@@ -132,27 +150,24 @@ TEST_CASE("fusion: norms, positions and gates of PyTorch's models are single ope
                                 {LayerNorm{}, {10, 100}}});
   const auto model = fused(plain, {.single = true});
   REQUIRE(model);
-  const auto is = [&](std::size_t i, std::int64_t forward, int forward_kernels, std::int64_t backward,
-                      int backward_kernels) {
-    const Layer& layer = model->layers[i];
-    CHECK(layer.forward_elements == forward);
-    CHECK(layer.forward_kernels == forward_kernels);
-    CHECK(layer.forward.size() == static_cast<std::size_t>(forward_kernels));
-    CHECK(layer.backward_elements == backward);
-    CHECK(layer.backward_kernels == backward_kernels);
-    CHECK(layer.backward.size() == static_cast<std::size_t>(backward_kernels));
+  const auto is = [&](std::size_t i, Counted forward, Counted backward) {
+    check_counts(model->layers[i], forward, backward);
   };
-  is(0, 7'000, 8, 23'000, 17);
-  is(1, 10'000, 10, 15'000, 18);
-  is(2, 5'000, 2, 9'000, 3);
-  is(3, 3'000, 1, 5'000, 1);
-  is(4, 2'000, 1, 5'000, 2);
+  is(0, {7'000, 8}, {23'000, 17});
+  is(1, {10'000, 10}, {15'000, 18});
+  is(2, {5'000, 2}, {9'000, 3});
+  is(3, {3'000, 1}, {5'000, 1});
+  is(4, {2'000, 1}, {5'000, 2});
   const auto widening = [&](std::size_t i) {
     return std::get<primitives::MemoryBoundKernel>(model->layers[i].forward.front().shape).widening;
   };
   CHECK(widening(0) == Approx(18.0 / 7));
   CHECK(widening(1) == 1);
   CHECK(fused(plain, {.pointwise = true, .single = true})->layers[0].forward_kernels == 1);
+  // A norm that is not trained has no kernel for its weights.
+  Model frozen = model_of({{LayerNorm{}, {10, 100}}});
+  frozen.layers.front().parameters.clear();
+  CHECK(fused(frozen, {.single = true})->layers[0].backward_kernels == 1);
 }
 
 TEST_CASE("fusion: composed operators are single operations, in fp32", "[unit][workload]") {
@@ -163,26 +178,20 @@ TEST_CASE("fusion: composed operators are single operations, in fp32", "[unit][w
                                 {Attention{.heads = 2}, {10, 100}}});
   const auto model = fused(plain, {.composed = true});
   REQUIRE(model);
-  const auto is = [&](std::size_t i, std::int64_t forward, int forward_kernels, std::int64_t backward,
-                      int backward_kernels) {
+  const auto is = [&](std::size_t i, Counted forward, Counted backward) {
     const Layer& layer = model->layers[i];
-    CHECK(layer.forward_elements == forward);
-    CHECK(layer.forward_kernels == forward_kernels);
-    CHECK(layer.forward.size() == static_cast<std::size_t>(forward_kernels));
-    CHECK(layer.backward_elements == backward);
-    CHECK(layer.backward_kernels == backward_kernels);
-    CHECK(layer.backward.size() == static_cast<std::size_t>(backward_kernels));
+    check_counts(layer, forward, backward);
     std::int64_t moved = 0;
     for (const auto& kernel : layer.backward) {
       const auto& single = std::get<primitives::MemoryBoundKernel>(kernel.shape);
       CHECK(single.widening == 2);
       moved += single.elements;
     }
-    CHECK(moved == backward);
+    CHECK(moved == backward.elements);
   };
-  is(0, 18'000, 8, 26'000, 10);
-  is(1, 8'500, 5, 5'000, 2);
-  is(2, 15'000, 8, 41'000, 20);
+  is(0, {18'000, 8}, {26'000, 10});
+  is(1, {8'500, 5}, {5'000, 2});
+  is(2, {15'000, 8}, {41'000, 20});
   CHECK(model->layers[3].forward_elements == plain.layers[3].forward_elements);  // a relu is one everywhere
   // Attention: its dropout, on 2 x 10 x 10 scores, of which two accesses each way are counted.
   CHECK(model->layers[4].forward_elements == plain.layers[4].forward_elements + 1300);
