@@ -48,6 +48,8 @@ def case_of(row, facts, source, number):
         extra.update({"grad_accum": parts, "micro_batch": row["batch"], "global_batch": row["batch"] * parts})
     if row["model"] == "t5_base":
         extra["seq_len_dec"] = 114
+    if row["model"] == "gpt2_medium" and "reserved_bytes" not in row:
+        extra["activation"] = "gelu"  # nn.GELU, where transformers' is of single operations
     gpu = GPUS.get(facts["gpu"], facts["gpu"])
     written = "by hand" if "parameters" in row and "reserved_bytes" not in row else "torchvision" if "layout" in row else "transformers"
     words = ["weights and states in bf16"] if precision == "bf16" else ["autocast"] if precision.startswith("amp") else []

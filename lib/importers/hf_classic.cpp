@@ -107,7 +107,7 @@ const char* activation_of(ConfigReader& config, const char* key, const char* oth
     config.report(key, "is '" + name.substr(0, 60) + "'", {"known: relu, silu, swish, tanh, gelu and its variants"},
                   ErrorCode::kUnsupported);
   }
-  return "gelu";
+  return name == "gelu_new" ? "gelu_new" : "gelu";
 }
 
 std::int64_t sequence_of(ConfigReader& config, const Request& request, const char* positions_key, bool learned) {

@@ -96,7 +96,8 @@ T5Sizes t5_sizes(ConfigReader& config, bool multilingual) {
   const std::string form = config.text_or("feed_forward_proj", multilingual ? "gated-gelu" : "relu");
   sizes.gated = form.starts_with("gated-");
   const std::string name = sizes.gated ? form.substr(6) : form;
-  sizes.activation = name == "relu" ? "relu" : name == "silu" ? "silu" : "gelu";
+  // transformers configuration_t5.py: the gated form is GPT-2's.
+  sizes.activation = name == "relu" ? "relu" : name == "silu" ? "silu" : form == "gated-gelu" ? "gelu_new" : "gelu";
   if (name != "relu" && name != "silu" && name.find("gelu") == std::string::npos) {
     config.report("feed_forward_proj", "is '" + form.substr(0, 60) + "'",
                   {"known: relu, gelu, silu, each also as gated-"}, ErrorCode::kUnsupported);

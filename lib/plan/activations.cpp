@@ -145,12 +145,15 @@ class Keeper {
       return;
     }
     working(cut, cut);
-    if (op.reads == wl::Reads::kInput) always(element_ * in * cut);
+    const bool single = cut_.single && op.composite == wl::Composite::kGeluNew;
+    if (op.reads == wl::Reads::kInput) always((single ? single_gelu() : element_) * in * cut);
     if (op.reads == wl::Reads::kMask) always(in * cut);
     // What comes out of it is another tensor than what products of that size have read before.
     if (op.reads == wl::Reads::kInput || op.reads == wl::Reads::kOutput) std::erase(sources_, in);
     used_ = used_ || (!layer_->in.empty() && layer_->in.back() == width_);
   }
+  /// What is raised to a power, its hyperbolic tangent and both factors of the product that ends it.
+  [[nodiscard]] double single_gelu() const { return 3 * wide() + element_; }
   void keep(const wl::Combine& op, bool) {
     const double cut = op.product ? share() : whole_;
     working(2 * cut, cut);
@@ -170,7 +173,7 @@ class Keeper {
     const double width = static_cast<double>(layer_->in.back());
     const double keys = op.keys == 0 ? rows : static_cast<double>(op.keys);
     always(element_ * width * (2 * rows + 2 * keys) * part_);
-    const double softmax = wide();
+    const double softmax = op.biased ? std::max(element_, kSingle) : wide();  // T5 makes its scores fp32
     const bool copied = drops_ || softmax > element_;  // what the product with the values reads
     const double per_score = softmax + (copied ? element_ : 0) + (drops_ ? 1 : 0);
     makes(element_ * width * rows * part_);

@@ -57,6 +57,14 @@ void widen_scores(Layer& layer) {
   cast(layer, layer.scores, 0);
 }
 
+/// GELU of single operations is, as its power is in fp32.
+bool is_wide(const Layer& layer) {
+  if (std::holds_alternative<LayerNorm>(*layer.op) || std::holds_alternative<RmsNorm>(*layer.op)) return true;
+  const auto* pointwise = std::get_if<Pointwise>(&*layer.op);
+  const bool has_power = pointwise != nullptr && pointwise->composite == Composite::kGeluNew;
+  return std::holds_alternative<Embedding>(*layer.op) || (has_power && layer.forward_kernels > 1);
+}
+
 bool is_product(const Layer& layer) {
   return std::any_of(layer.forward.begin(), layer.forward.end(), [](const primitives::Kernel& kernel) {
     return std::holds_alternative<primitives::Gemm>(kernel.shape) ||
@@ -82,10 +90,10 @@ void Autocast::apply(Layer& layer) {
     return;
   }
   after_product_ = false;
-  if (std::holds_alternative<LayerNorm>(*layer.op) || std::holds_alternative<RmsNorm>(*layer.op) ||
-      std::holds_alternative<Embedding>(*layer.op)) {
+  if (is_wide(layer)) {
     widen(layer, kSingle);
-    wide_ = stream_wide_ = true;
+    wide_ = true;
+    stream_wide_ = stream_wide_ || !std::holds_alternative<Pointwise>(*layer.op);
   } else if (std::holds_alternative<Combine>(*layer.op)) {
     if (stream_wide_) widen(layer, wide_ ? kSingle : kWideSum);
     wide_ = stream_wide_;

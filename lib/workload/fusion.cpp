@@ -169,27 +169,37 @@ struct Composition {
   Singles backward;
 };
 constexpr Composition kGelu{{18, 8}, {26, 10}};
+constexpr Composition kGeluNew{{18, 8, 1}, {28, 11, 1}};
 constexpr Composition kDropout{{8.5, 5}, {5, 2}};
 constexpr Composition kLayerNorm{{15, 8}, {41, 20}};
 constexpr Composition kRmsNorm{{7, 8, 18.0 / 7}, {23, 17, 2}};
 constexpr Composition kRotary{{10, 10, 1}, {15, 18, 1}};
 constexpr Composition kGated{{5, 2, 1}, {9, 3, 1}};
 
+Composite composite_of(const Op& op) {
+  const auto* pointwise = std::get_if<Pointwise>(&op);
+  return pointwise == nullptr ? Composite::kNo : pointwise->composite;
+}
+
 /// By PyTorch's code of models.
 std::optional<Composition> single_operations(const Op& op) {
   if (std::holds_alternative<RmsNorm>(op)) return kRmsNorm;
   if (const auto* combine = std::get_if<Combine>(&op); combine != nullptr && combine->gated) return kGated;
-  const auto* pointwise = std::get_if<Pointwise>(&op);
-  if (pointwise != nullptr && pointwise->composite == Composite::kRotary) return kRotary;
+  if (composite_of(op) == Composite::kRotary) return kRotary;
+  if (composite_of(op) == Composite::kGeluNew) return kGeluNew;
   return std::nullopt;
 }
 
 /// By TensorFlow's.
 std::optional<Composition> composition_of(const Op& op) {
   if (std::holds_alternative<LayerNorm>(op)) return kLayerNorm;
-  const auto* pointwise = std::get_if<Pointwise>(&op);
-  if (pointwise != nullptr && pointwise->composite == Composite::kGelu) return kGelu;
-  if (pointwise != nullptr && pointwise->composite == Composite::kDropout) return kDropout;
+  switch (composite_of(op)) {
+    case Composite::kGelu:
+    case Composite::kGeluNew: return kGelu;
+    case Composite::kDropout: return kDropout;
+    case Composite::kRotary:
+    case Composite::kNo: break;
+  }
   return std::nullopt;
 }
 

@@ -26,7 +26,8 @@
 //                          (torch.autocast keeps fp32 for layer_norm and softmax; states fp32, software.fused no)
 //   gelu, silu, ...        e input          product of two (swiglu)   e both
 //   single operations      (software.fused no: PyTorch's models without fused kernels) RMSNorm 4 input, e what its
-//                          weights scale (4 under autocast); swiglu 3 e
+//                          weights scale (4 under autocast); swiglu 3 e; gelu_new 4 e (under autocast 12 + e: what is
+//                          raised to a power, its tanh, 1 + tanh, half the input)
 //   dropout                1 a mask         sums, rotary, relu, tanh  nothing (what comes out is the next one's input)
 //   experts                e rows active (width + 3 inner): sorted rows, both first products, the activation; a tensor
 //                          share of it where experts are whole and tensor ranks have rows of their own

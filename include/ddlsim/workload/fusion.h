@@ -17,16 +17,18 @@
 //               that of the weights the input and the output's gradient,
 //                 elements' = elements + 2 (input + output) a product
 //               (NVIDIA, Deep Learning Performance: Convolutional Layers, "Tensor Layouts": transposes from NCHW)
-//   single      the contrary: models written in PyTorch without fused kernels have RMSNorm, rotary positions and SwiGLU
-//               as single operations. Accesses and kernels, as above, of the norm in fp32 with casts around it in 16
-//               bits:
+//   single      the contrary: models written in PyTorch without fused kernels have RMSNorm, rotary positions, SwiGLU
+//               and GPT-2's GELU as single operations. Accesses and kernels, as above, of the norm in fp32 with casts
+//               around it in 16 bits, of the GELU in fp32 under autocast (its power is):
 //                 rmsnorm    7 in 8 forward, 23 in 17 backward; in 16 bits the bytes of 18 and 46
+//                 gelu_new   18 in 8 forward (x / 2 (1 + tanh(c (x + a x^3)))), 28 in 11 backward
 //                 rotary     10 in 10 forward (q cos + rotate_half(q) sin, of q and of k), 15 in 18 backward
 //                 swiglu     5 in 2 forward, 9 in 3 backward
 //               Layer norm's weight and bias have a backward kernel of their own, 2 accesses more
 //               (aten/src/ATen/native/cuda/layer_norm_kernel.cu); with it all take 3 TB/s on an H200.
-//               (transformers modeling_llama.py: LlamaRMSNorm, apply_rotary_pos_emb, LlamaMLP; counted with their
-//               gradients, and by kernels of an H200's steps: bench/calibrate/measured, zoo-kernels)
+//               (transformers modeling_llama.py: LlamaRMSNorm, apply_rotary_pos_emb, LlamaMLP; activations.py:
+//               NewGELUActivation; counted with their gradients, and by kernels of an H200's steps:
+//               bench/calibrate/measured, zoo-kernels)
 //   composed    the contrary as well: TensorFlow without XLA has no kernel of GELU, of dropout and of contrib's layer
 //               norm; they are single operations, each a kernel that reads and writes the tensor. Accesses to it and
 //               kernels:

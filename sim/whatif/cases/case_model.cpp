@@ -148,6 +148,9 @@ std::string gpt_config(const io::Case& one, const Sizes& sizes) {
   config.add("n_positions", sizes.sequence);
   config.add("vocab_size", sizes.vocabulary);
   config.add("n_inner", count_or(one, "ffn", 4 * sizes.hidden));
+  // transformers' own GPT-2 has GELU in single operations, what others write for a GPT does not.
+  const bool by_transformers = has_any(lower_case(one.framework), {"transformers", "hf trainer", "hugging"});
+  config.add("activation_function", by_transformers ? "\"gelu_new\"" : "\"gelu\"");
   return config.text("gpt2");
 }
 
@@ -159,12 +162,17 @@ std::string opt_config(const io::Case& one, const Sizes& sizes) {
   return config.text("opt");
 }
 
-/// What the builder of GPTs takes otherwise: activations that keep what they make, no dropout.
-void change_layers(workload::Model& model, bool relu, bool dropout) {
+/// Activations become `word`.
+void activate_by(workload::Model& model, std::string_view word) {
   for (workload::Layer& layer : model.layers) {
     auto* op = layer.op ? std::get_if<workload::Pointwise>(&*layer.op) : nullptr;
-    if (relu && op != nullptr && op->reads == workload::Reads::kInput) *op = workload::pointwise("relu");
+    if (op != nullptr && op->reads == workload::Reads::kInput) *op = workload::pointwise(word);
   }
+}
+
+/// What the builder of GPTs takes otherwise: activations that keep what they make, no dropout.
+void change_layers(workload::Model& model, bool relu, bool dropout) {
+  if (relu) activate_by(model, "relu");
   if (!dropout) std::erase_if(model.layers, workload::is_dropout);
 }
 
@@ -338,6 +346,14 @@ Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Cas
   if (!totals) return tl::unexpected<Error>(totals.error());
   model.totals = std::move(*totals);
   return std::make_shared<const workload::Model>(std::move(model));
+}
+
+std::shared_ptr<const workload::Model> with_activation_of(const io::Case& one,
+                                                          std::shared_ptr<const workload::Model> model) {
+  if (!says(one, "activation", "gelu")) return model;
+  workload::Model changed = *model;
+  activate_by(changed, "gelu");
+  return std::make_shared<const workload::Model>(std::move(changed));
 }
 
 }  // namespace ddlsim::whatif
