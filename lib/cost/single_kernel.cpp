@@ -55,17 +55,27 @@ bool one_speed(Precision a, Precision b) {
   return a == b || (half(a) && half(b));
 }
 
-/// Sizes along which the operands or the result of a product lie in memory, and that are no multiple of 8: rows of
-/// numbers of 16 bits then do not begin at 16 bytes. Rows of a layer's input lie one after another; of attention's
-/// products m counts queries or keys, whose numbers lie along another size.
-int unaligned_sizes(const primitives::Gemm& gemm) {
+/// What a kernel of tensor cores can load at once of a product's operands and results.
+struct Loads {
+  int unaligned = 0;                // sizes along which rows do not begin at multiples of 16 bytes
+  std::int64_t numbers = kAligned;  // at once, along the worst of them
+};
+
+/// Rows of a layer's input lie one after another; of attention's products m counts queries or keys, whose numbers lie
+/// along another size.
+Loads loads_of(const primitives::Gemm& gemm, bool narrow) {
   const bool rows_are_m = gemm.batch_scales != primitives::BatchScales::kK;
   const bool rows_are_k = gemm.batch_scales == primitives::BatchScales::kK;
-  int count = 0;
-  if (gemm.m % kAligned != 0 && !rows_are_m) ++count;
-  if (gemm.n % kAligned != 0) ++count;
-  if (gemm.k % kAligned != 0 && !rows_are_k) ++count;
-  return count;
+  Loads loads;
+  const auto along = [&](std::int64_t size) {
+    if (size % (narrow ? kAligned : kAligned / 2) == 0) return;
+    ++loads.unaligned;
+    loads.numbers = std::min<std::int64_t>(loads.numbers, narrow && size % 2 == 0 ? 2 : 1);
+  };
+  if (!rows_are_m) along(gemm.m);
+  along(gemm.n);
+  if (!rows_are_k) along(gemm.k);
+  return loads;
 }
 
 }  // namespace
@@ -95,13 +105,18 @@ KernelTime KernelTimes::roofline(Work work, DataSize size) const {
 Time KernelTimes::unaligned(const primitives::Gemm& gemm, Time aligned, Work work) const {
   const hardware::GpuGeneration generation = calibration_.gpu.nccl_tuning.value_or(hardware::GpuGeneration::kPascal);
   const bool half = runs_on_half_units(calibration_.gpu, precision_);
-  if (!half || generation < hardware::GpuGeneration::kVolta) return aligned;
-  const int count = unaligned_sizes(gemm);
-  if (count == 0) return aligned;
+  const bool wide = precision_ == Precision::kTf32 && generation >= hardware::GpuGeneration::kHopper;
+  const bool none = (!half && !wide) || generation < hardware::GpuGeneration::kVolta;
+  if (none || calibration_.fuses_pointwise) return aligned;
+  const Loads loads = loads_of(gemm, half);
+  if (loads.unaligned == 0) return aligned;
   const auto plain = calibration_.gpu.peak.at(Precision::kFp32);
   if (generation == hardware::GpuGeneration::kVolta && plain) return max(aligned, work / *plain);
+  if (generation >= hardware::GpuGeneration::kHopper && plain) {
+    return max(aligned, work / (*plain * (kPerNumberLoaded * static_cast<double>(loads.numbers))));
+  }
   Time computing = work / (spec_.peak * kAlignedShare);
-  for (int i = 0; i < count; ++i) computing = computing * kUnalignedCost;
+  for (int i = 0; i < loads.unaligned; ++i) computing = computing * kUnalignedCost;
   return max(aligned, computing);
 }
 
@@ -196,7 +211,7 @@ KernelTime KernelTimes::of(const primitives::FusedAttention& attention) const {
   };
   auto [found, octaves] = curve_of(attention.shape.pass);
   if (found == nullptr) std::tie(found, octaves) = curve_of(primitives::AttentionPass::kForward);
-  if (found == nullptr && is_single(precision)) {
+  if (is_single(precision) && (found == nullptr || !is_single(found->precision))) {
     const DeviceRates& rates = calibration_.assumed;
     const Time compute = work / (calibration_.gpu.peak.fp32 * kSingleAttention);
     return {.time = max(compute, moved / rates.memory), .compute = compute > moved / rates.memory, .executed = work};

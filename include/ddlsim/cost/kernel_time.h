@@ -12,8 +12,11 @@
 // A kernel that no curve covers takes its roofline at the assumed share of the datasheet's rates (cost/layer_time.h).
 // Rows of 16 bits that do not begin at multiples of 16 bytes, because a size along which a product's operand or result
 // lies is no multiple of 8 (an odd vocabulary, heads of 150): Volta and Turing have no kernel for them that uses tensor
-// cores (cuBLAS documentation, "Tensor Core Usage"; at best fp32's peak), later GPUs load a few numbers at a time and
-// compute kUnalignedCost times as long for each such size; what is bound by memory takes no longer.
+// cores (cuBLAS documentation, "Tensor Core Usage"; at best fp32's peak), Ampere and Ada load a few numbers at a time
+// and compute kUnalignedCost times as long for each such size; from Hopper on cuBLAS takes kernels of Turing and Ampere,
+// bound by their loads, kPerNumberLoaded times fp32's peak for each number at once (16 bits: 1 along an odd size, else
+// 2; TF32, where no multiple of 4: 1). What is bound by memory takes no longer, and compilers pad (PyTorch's inductor,
+// shape_padding).
 // A softmax of outputs that is trained in 16 bits or fewer runs in fp32 (PyTorch's autocast and Megatron-LM cast the
 // logits): forward a cast (2 bytes in, 4 out) and a logarithm of softmax (4, 4), backward zeros for the labels (4), the
 // gradient (4, 4 and 4) and a cast (4, 2), kWidened times the five moves of 2 bytes that are listed. Where element-wise
@@ -74,6 +77,10 @@ inline constexpr std::int64_t kAligned = 8;
 /// nanoGPT trains a quarter faster with 50,304 tokens instead of 50,257 on an A100 (recalled: A. Karpathy, February
 /// 2023), of whose FLOPs the head's products are 0.31: 1 + 0.25 / 0.31.
 inline constexpr double kUnalignedCost = 1.8;
+/// Of fp32's peak, per number of a load, from Hopper on: 124 TFLOP/s along odd sizes (96 forward, 141 and 150 for the
+/// gradients), 240 along even ones, 125 in TF32 along either, on an H200 (its heads over 50,257, 50,265 and 30,522
+/// tokens in 27 steps: bench/calibrate/measured, zoo-kernels, "align1" and "align2").
+inline constexpr double kPerNumberLoaded = 1.85;
 /// Of the peak, what such a product reaches where rows are aligned: 230 to 250 of 312 TFLOP/s on an A100, as this
 /// model's curve has it.
 inline constexpr double kAlignedShare = 0.75;
