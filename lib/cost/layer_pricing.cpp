@@ -11,13 +11,8 @@ namespace ddlsim::cost {
 namespace {
 
 ProfileInUse in_use(const PriceInputs& inputs, const hardware::MeasuredProfile& one) {
-  const hardware::Gpu& gpu = *inputs.gpu;
-  ProfileInUse use{.profile = one.profile.get(), .borrowed = is_borrowed(gpu, one)};
-  if (use.borrowed && one.profile->gpu == gpu.id) {
-    use.measured_at = hardware::device_spec(gpu, inputs.precision);
-    use.measured_at->peak = one.peak.at(inputs.precision).value_or(ComputeRate{});
-    use.measured_at->memory = one.memory_bandwidth;
-  }
+  ProfileInUse use{.profile = one.profile.get(), .borrowed = is_borrowed(*inputs.gpu, one)};
+  if (use.borrowed && one.own) use.measured_at = {one.peak, one.memory_bandwidth};
   return use;
 }
 

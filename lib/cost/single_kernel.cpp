@@ -148,6 +148,7 @@ KernelTime KernelTimes::of(const primitives::Gemm& gemm) const {
 }
 
 KernelTime KernelTimes::of(const primitives::ConvolutionShape& shape) const {
+  if (as_bf16_ != nullptr) return as_bf16_->of(shape);
   KernelTime kernel = convolution(shape);
   const auto count = [&](std::int64_t channels, const auto& size) {
     return static_cast<double>(channels) * static_cast<double>(size[0]) * static_cast<double>(size[1]) * batch_;
@@ -162,6 +163,14 @@ KernelTime KernelTimes::of(const primitives::ConvolutionShape& shape) const {
   const KernelTime turns = memory_bound(primitives::MemoryBoundKind::kElementwise, 0, element_ * (2 * sides));
   kernel.time = max(kernel.time - turns.time, roofline(kernel.executed, element_ * sides).time);
   return kernel;
+}
+
+hardware::DeviceSpec KernelTimes::measured_spec(const ProfileInUse& use) const {
+  hardware::DeviceSpec spec = spec_;
+  if (!use.measured_at) return spec;
+  spec.peak = use.measured_at->peak.at(multiplied_in(calibration_.gpu, precision_)).value_or(ComputeRate{});
+  spec.memory = use.measured_at->memory;
+  return spec;
 }
 
 KernelTime KernelTimes::convolution(const primitives::ConvolutionShape& shape) const {
@@ -181,14 +190,14 @@ KernelTime KernelTimes::convolution(const primitives::ConvolutionShape& shape) c
   const bool compute = compute_bound(work, touched);
   for (const ProfileInUse& use : calibration_.profiles) {
     if (use.borrowed && !use.measured_at) continue;
-    const hardware::DeviceSpec& spec = use.measured_at ? *use.measured_at : spec_;
+    const hardware::DeviceSpec spec = measured_spec(use);
     const auto table = measured_convolution(use.profile->measured_convolutions, found, spec, precision_, shape, batch_);
     if (!table) continue;
     if (found == nullptr) return {table->time, compute, &table_report(), use.borrowed ? kBorrowedOctaves : 0, work};
     const ConvolutionChoice here = convolution_choice(*found, spec_, shape, batch_, element_);
     // The GPU's own measurement at other rates moves as its curve does.
     const double faster =
-        use.measured_at ? here.time / convolution_time(*found, *use.measured_at, shape, batch_, element_) : 1.0;
+        use.measured_at ? here.time / convolution_time(*found, spec, shape, batch_, element_) : 1.0;
     return {table->time * faster, compute, &found->report, use.borrowed ? kBorrowedOctaves : 0, work * here.arithmetic};
   }
   if (found == nullptr) return roofline(work, touched);

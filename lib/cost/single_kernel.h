@@ -39,6 +39,7 @@ class KernelTimes {
     if (precision == Precision::kTf32) {
       as_fp32_ = std::make_unique<const KernelTimes>(calibration, batch, Precision::kFp32);
     }
+    if (is_cast(precision)) as_bf16_ = std::make_unique<const KernelTimes>(calibration, batch, Precision::kBf16);
   }
 
   /// The fastest algorithm: TF32 lets libraries take tensor cores, and does not forbid FP32's kernels.
@@ -63,6 +64,8 @@ class KernelTimes {
   template <typename Find>
   auto curve(Find find, Precision wanted) const;
   [[nodiscard]] KernelTime roofline(Work work, DataSize size) const;
+  /// The GPU as its profile was measured on it.
+  [[nodiscard]] hardware::DeviceSpec measured_spec(const ProfileInUse& use) const;
   [[nodiscard]] KernelTime convolution(const primitives::ConvolutionShape& shape) const;
   /// Whether a profile measured kernels of the kind, layouts and all.
   [[nodiscard]] bool has_curve(primitives::MemoryBoundKind kind) const;
@@ -80,6 +83,7 @@ class KernelTimes {
   bool has_pool_;
   Precision precision_;
   std::unique_ptr<const KernelTimes> as_fp32_;  // of TF32
+  std::unique_ptr<const KernelTimes> as_bf16_;  // of fp8 and fp4, which libraries have for products alone
 };
 
 }  // namespace ddlsim::cost

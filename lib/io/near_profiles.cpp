@@ -71,7 +71,9 @@ Expected<std::vector<hardware::MeasuredProfile>> Catalog::profiles_near(const ha
     if (!read) return tl::unexpected<Error>(read.error());
     auto answers = own ? std::move(*read) : hardware::lent(std::move(*read), *other, sheet);
     const double further = other->architecture == sheet.architecture ? 0 : kOfAnother;
-    near.push_back({octaves + further, {std::move(answers), other->peak, other->memory_bandwidth, other->sm_count}});
+    hardware::MeasuredProfile one{std::move(answers), other->peak, other->memory_bandwidth, other->sm_count};
+    one.own = other->peak == sheet.peak && other->sm_count == sheet.sm_count;
+    near.push_back({octaves + further, std::move(one)});
   }
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<hardware::MeasuredProfile> profiles;

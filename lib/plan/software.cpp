@@ -36,7 +36,10 @@ double wide_cores(const hardware::Gpu& gpu) {
 
 bool has_halves(const Job& job) { return job.precision == Precision::kFp16 || job.precision == Precision::kBf16; }
 
-bool on_half_units(const Job& job) { return runs_on_half_units(job.cluster.node.gpu, job.precision); }
+/// Images are of 16 bits where products are of fewer.
+bool on_half_units(const Job& job) {
+  return runs_on_half_units(job.cluster.node.gpu, is_cast(job.precision) ? Precision::kBf16 : job.precision);
+}
 
 bool has_software(const Job& job) { return job.software != nullptr && job.model->has_layers() && !job.model->measured; }
 

@@ -2,7 +2,8 @@
 //
 //   t(layer) = sum over its kernels of times * t(kernel)
 //     Gemm               cost/gemm_time.h          with the curve of the precision
-//     ConvolutionShape   cost/convolution_time.h   likewise; a convolution measured at exactly this shape wins
+//     ConvolutionShape   cost/convolution_time.h   likewise; a convolution measured at exactly this shape wins; in bf16
+//                                                  where the step's is fp8 or fp4
 //     MemoryBoundKernel  cost/memory_bound_time.h  with the curve of the kind, else the element-wise one
 //     FusedAttention     cost/attention_time.h     likewise; in bf16 where the step's is fp8 or fp4
 // Where the GPU's own profile has no curve of experts or of attention's backward pass, another's goes before its own of
@@ -89,9 +90,13 @@ inline constexpr double kAlignedShare = 0.75;
 struct ProfileInUse {
   const hardware::GpuProfile* profile = nullptr;  // not owned
   bool borrowed = false;
-  /// What the profile's shares are of, where it is the GPU's own but its rates are others now: what was measured at
-  /// exact shapes is then scaled as the curve is.
-  std::optional<hardware::DeviceSpec> measured_at{};
+  /// What the profile's shares are of, where it is of the GPU's chip but rates are others: what was measured at exact
+  /// shapes is then scaled as the curve is.
+  struct Rates {
+    hardware::PeakRates peak;
+    Bandwidth memory{};
+  };
+  std::optional<Rates> measured_at{};
 };
 
 /// Of several profiles the first that has a curve answers.

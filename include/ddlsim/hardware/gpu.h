@@ -75,6 +75,7 @@ struct MeasuredProfile {
   PeakRates peak;
   Bandwidth memory_bandwidth{};
   std::int64_t sm_count = 0;
+  bool own = false;  // of the GPU that has it, or of another with its chip, whatever its memory; as both are shipped
 };
 
 struct Gpu {

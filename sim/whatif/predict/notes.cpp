@@ -193,7 +193,7 @@ void add_precision_notes(const Scenario& scenario, std::vector<std::string>& not
   if (share > 0.01) {
     notes.push_back(
         fmt::format("{0}: {1:.0f} % of the FLOPs are convolutions and recurrences, which have no {0} kernels: "
-                    "they take longer than this",
+                    "the former are taken in bf16, the latter take longer than this",
                     name_of(kPrecisions, scenario.precision), 100 * share));
   }
   if (scenario.precision == Precision::kFp4) {

@@ -310,6 +310,7 @@ Expected<void> set_profile(Scenario& scenario, Value value, const io::Catalog& c
   if (value != "none") {
     auto profile = catalog.measured_profile(value);
     if (!profile) return tl::unexpected<Error>(profile.error());
+    profile->own = profile->profile->gpu == scenario.cluster.node.gpu.id;
     named.push_back(std::move(*profile));
   }
   scenario.cluster.node.gpu.profiles = std::move(named);
