@@ -63,7 +63,8 @@ struct Row {
   bool rate = true;
   hardware::QuestionKind kind = hardware::QuestionKind::kOneGpu;
   double measured = 0;                       // log time
-  double of_memory = 0;                      // share of GPU time
+  double of_memory = 0;                      // share of GPU time, where memory is dearer (cost/layer_time.h)
+  double of_memory_cheaper = 0;              // where arithmetic is
   double of_small = 0;                       // of it, what an effect of 1 on small kernels adds
   std::array<double, kGrid.size()> times{};  // log P(f) on the grid
   Eigen::Matrix<double, kFeatures, 1> features;
@@ -104,8 +105,9 @@ LogFactor factor_of(const Row& row, const Effects& a) {
                                                             : all;
     sum += a[static_cast<int>(k)] * row.features[static_cast<int>(k)];
   }
-  const double bound = row.of_memory * std::exp(memory);
-  const double computed = (1 - row.of_memory) * std::exp(arithmetic);
+  const double share = memory > arithmetic ? row.of_memory : row.of_memory_cheaper;
+  const double bound = share * std::exp(memory);
+  const double computed = (1 - share) * std::exp(arithmetic);
   const double scaled = computed + bound;
   const double more = 1 + row.of_small * std::max(small, 0.0);
   LogFactor factor{.value = all + std::log(scaled * more), .slope = row.features};
@@ -249,12 +251,14 @@ std::optional<Row> row_of(const io::Case& one, const whatif::CaseReader& reader,
   constexpr double kMore = 1.1;
   const auto more = log_time({kMore, kMore, kMore});
   const auto more_memory = log_time({1, kMore, kMore});
+  const auto more_arithmetic = log_time({kMore, 1, 1});
   const auto more_small = log_time({.small = kMore - 1});
-  if (!more || !more_memory || !more_small) return std::nullopt;
+  if (!more || !more_memory || !more_arithmetic || !more_small) return std::nullopt;
   const double now = predicted(row, 0).first;
   const double felt = *more - now;
   if (felt > 1e-9) {
     row.of_memory = std::clamp((*more_memory - now) / felt, 0.0, 1.0);
+    row.of_memory_cheaper = std::clamp(1 - (*more_arithmetic - now) / felt, 0.0, 1.0);
     row.of_small = std::clamp((*more_small - now) / felt, 0.0, 1.0);
   }
   return row;

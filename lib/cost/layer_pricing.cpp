@@ -16,6 +16,11 @@ ProfileInUse in_use(const PriceInputs& inputs, const hardware::MeasuredProfile& 
   return use;
 }
 
+Dearer dearer_by(const hardware::SoftwareFactor& factor) {
+  if (factor.compute == factor.memory) return Dearer::kNeither;
+  return factor.compute > factor.memory ? Dearer::kArithmetic : Dearer::kMemory;
+}
+
 Time recurrent_chain_of(const plan::Job& job) {
   if (job.cuda_graphs) return Time::zero();
   return plan::has_old_recurrences(job) ? kRecurrentChain : kRecurrentChainSince2019;
@@ -53,7 +58,7 @@ bool same_profiles(const hardware::Gpu& a, const hardware::Gpu& b) {
 
 bool operator==(const PriceInputs& a, const PriceInputs& b) {
   const auto values = [](const PriceInputs& one) {
-    return std::tie(one.by_profiles, one.assumed, one.precision, one.batch, one.accumulated, one.attention,
+    return std::tie(one.by_profiles, one.assumed, one.precision, one.batch, one.accumulated, one.attention, one.dearer,
                     one.fuses_pointwise, one.spares_turning, one.channels_first, one.recurrent_chain);
   };
   return values(a) == values(b) && same_rates(*a.gpu, *b.gpu) && (!a.by_profiles || same_profiles(*a.gpu, *b.gpu));
@@ -69,6 +74,7 @@ Expected<PriceInputs> price_inputs(const plan::Job& job) {
                      .batch = job.batch,
                      .accumulated = plan::accumulated_per_parameter(job),
                      .attention = job.software_attention,
+                     .dearer = dearer_by(plan::software_factor(job)),
                      .fuses_pointwise = job.fusion.pointwise,
                      .spares_turning = plan::spares_turning(job),
                      .channels_first = plan::channels_first(job),
@@ -82,6 +88,7 @@ LayerPricing::LayerPricing(const PriceInputs& inputs, std::pair<double, double> 
                    .assumed = inputs.assumed,
                    .assumed_interval = assumed_interval,
                    .attention = inputs.attention,
+                   .dearer = inputs.dearer,
                    .fuses_pointwise = inputs.fuses_pointwise,
                    .spares_turning = inputs.spares_turning,
                    .channels_first = inputs.channels_first,
@@ -102,8 +109,8 @@ CalibratedTimes LayerPricing::times(std::span<const workload::Layer> layers, Dat
   const DeviceRates& device = calibration_.assumed;
   CalibratedTimes times;
   for (const workload::Layer& layer : layers) {
-    times.layers.push_back({layer_time(layer, Pass::kForward, batch, activation, device),
-                            layer_time(layer, Pass::kBackward, batch, activation, device)});
+    times.layers.push_back({layer_time(layer, Pass::kForward, batch, activation, device, inputs_.dearer),
+                            layer_time(layer, Pass::kBackward, batch, activation, device, inputs_.dearer)});
     times.layers.back().forward.host += inputs_.recurrent_chain * recurrent_steps(layer.forward);
     times.layers.back().backward.host += inputs_.recurrent_chain * recurrent_steps(layer.backward);
     times.layers.back().backward.memory += accumulated_by(layer, inputs_.accumulated) / device.memory;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -24,6 +25,8 @@ const hardware::CurveReport& table_report() {
   }();
   return report;
 }
+
+constexpr double kNoArithmetic = std::numeric_limits<double>::infinity();
 
 /// A curve of another GPU or precision, constants of other GPUs' gradients: as an octave outside the fitted ranges.
 constexpr double kBorrowedOctaves = 1;
@@ -99,7 +102,7 @@ auto KernelTimes::curve(Find find, Precision wanted) const {
 KernelTime KernelTimes::roofline(Work work, DataSize size) const {
   const Time compute = work / calibration_.assumed.compute;
   const Time memory = size / calibration_.assumed.memory;
-  return {.time = max(compute, memory), .compute = compute > memory, .executed = work};
+  return {.time = max(compute, memory), .ratio = time_ratio(memory, compute), .executed = work};
 }
 
 Time KernelTimes::unaligned(const primitives::Gemm& gemm, Time aligned, Work work) const {
@@ -144,7 +147,7 @@ KernelTime KernelTimes::of(const primitives::Gemm& gemm) const {
   time = time * found->report.of_all_runs();
   const Time taken = unaligned(gemm, time, work);
   if (taken > time) octaves += kBorrowedOctaves;
-  return {taken, compute_bound(work, touched), &found->report, octaves + outside(found->report, size), work};
+  return {taken, ratio(work, touched), &found->report, octaves + outside(found->report, size), work};
 }
 
 KernelTime KernelTimes::of(const primitives::ConvolutionShape& shape) const {
@@ -187,24 +190,23 @@ KernelTime KernelTimes::convolution(const primitives::ConvolutionShape& shape) c
                                      [&](const auto& one) { return one.precision == precision; });
         return of == profile.convolutions.end() ? nullptr : &*of;
       });
-  const bool compute = compute_bound(work, touched);
+  const double bound = ratio(work, touched);
   for (const ProfileInUse& use : calibration_.profiles) {
     if (use.borrowed && !use.measured_at) continue;
     const hardware::DeviceSpec spec = measured_spec(use);
     const auto table = measured_convolution(use.profile->measured_convolutions, found, spec, precision_, shape, batch_);
     if (!table) continue;
-    if (found == nullptr) return {table->time, compute, &table_report(), use.borrowed ? kBorrowedOctaves : 0, work};
+    if (found == nullptr) return {table->time, bound, &table_report(), use.borrowed ? kBorrowedOctaves : 0, work};
     const ConvolutionChoice here = convolution_choice(*found, spec_, shape, batch_, element_);
     // The GPU's own measurement at other rates moves as its curve does.
-    const double faster =
-        use.measured_at ? here.time / convolution_time(*found, spec, shape, batch_, element_) : 1.0;
-    return {table->time * faster, compute, &found->report, use.borrowed ? kBorrowedOctaves : 0, work * here.arithmetic};
+    const double faster = use.measured_at ? here.time / convolution_time(*found, spec, shape, batch_, element_) : 1.0;
+    return {table->time * faster, bound, &found->report, use.borrowed ? kBorrowedOctaves : 0, work * here.arithmetic};
   }
   if (found == nullptr) return roofline(work, touched);
   const double unseen =
       shape.pass != primitives::ConvolutionPass::kForward && found->gradient_rows == 0 ? kBorrowedOctaves : 0;
   const ConvolutionChoice choice = convolution_choice(*found, spec_, shape, batch_, element_);
-  return {choice.time * found->report.of_all_runs(), compute, &found->report,
+  return {choice.time * found->report.of_all_runs(), bound, &found->report,
           octaves + unseen + outside(found->report, implicit_gemm(shape, batch_)), work * choice.arithmetic};
 }
 
@@ -223,7 +225,8 @@ KernelTime KernelTimes::of(const primitives::FusedAttention& attention) const {
   if (is_single(precision) && (found == nullptr || !is_single(found->precision))) {
     const DeviceRates& rates = calibration_.assumed;
     const Time compute = work / (calibration_.gpu.peak.fp32 * kSingleAttention);
-    return {.time = max(compute, moved / rates.memory), .compute = compute > moved / rates.memory, .executed = work};
+    const Time memory = moved / rates.memory;
+    return {.time = max(compute, memory), .ratio = time_ratio(memory, compute), .executed = work};
   }
   if (found == nullptr) return roofline(work, moved);
   const auto generation = calibration_.gpu.nccl_tuning.value_or(hardware::GpuGeneration::kAmpere);
@@ -233,7 +236,7 @@ KernelTime KernelTimes::of(const primitives::FusedAttention& attention) const {
   const double share = attention.work / attention_work(attention.shape, 1);
   const hardware::DeviceSpec spec = hardware::device_spec(calibration_.gpu, precision);
   const Time time = attention_time(*found, spec, attention.shape, batch_, element_) * found->report.of_all_runs();
-  return {time * (share * slower), compute_bound(work, moved), &found->report,
+  return {time * (share * slower), ratio(work, moved), &found->report,
           octaves + unseen + outside(found->report, attention.shape, batch_), work};
 }
 
@@ -271,13 +274,13 @@ KernelTime KernelTimes::memory_bound(primitives::MemoryBoundKind kind, std::int6
   const Time chain = kind == primitives::MemoryBoundKind::kRecurrent && !(chosen && !chosen->stand_in)
                          ? calibration_.recurrent_chain
                          : Time::zero();
-  if (!chosen) return {.time = roofline(Work::zero(), traffic).time, .compute = false, .wait = chain};
+  if (!chosen) return {.time = roofline(Work::zero(), traffic).time, .ratio = kNoArithmetic, .wait = chain};
   const hardware::CurveReport& report = chosen->curve->report;
   const double outside = doublings_outside(report, "bytes", traffic.in(bytes)) +
                          (row > 0 ? doublings_outside(report, "row", static_cast<double>(row)) : 0);
   const Time time = memory_bound_time(*chosen->curve, spec_, {traffic, rows_of(traffic, row, element_), row});
   return {time * report.of_all_runs(),
-          false,
+          kNoArithmetic,
           &report,
           (borrowed ? kBorrowedOctaves : 0) + (chosen->stand_in ? kBorrowedOctaves : 0) + outside,
           Work::zero(),

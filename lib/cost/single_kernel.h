@@ -17,7 +17,7 @@ namespace ddlsim::cost {
 /// A kernel's time, what it is bound by, and what the time rests on.
 struct KernelTime {
   Time time{};
-  bool compute = true;
+  double ratio = 0;                               // memory's time over arithmetic's, as in memory_share
   const hardware::CurveReport* report = nullptr;  // null: assumed
   double outside = 0;                             // octaves, borrowed curves included
   Work executed{};
@@ -72,7 +72,9 @@ class KernelTimes {
   [[nodiscard]] ImageNumbers numbers() const { return {calibration_.channels_first, precision_}; }
   /// What a product takes whose sizes do not fit the tensor cores' loads; `aligned` where they do.
   [[nodiscard]] Time unaligned(const primitives::Gemm& gemm, Time aligned, Work work) const;
-  [[nodiscard]] bool compute_bound(Work work, DataSize size) const { return work / spec_.peak > size / spec_.memory; }
+  [[nodiscard]] double ratio(Work work, DataSize size) const {
+    return time_ratio(size / spec_.memory, work / spec_.peak);
+  }
 
   const Calibration& calibration_;
   double batch_;

@@ -14,19 +14,17 @@
 // Rows of 16 bits that do not begin at multiples of 16 bytes, because a size along which a product's operand or result
 // lies is no multiple of 8 (an odd vocabulary, heads of 150): Volta and Turing have no kernel for them that uses tensor
 // cores (cuBLAS documentation, "Tensor Core Usage"; at best fp32's peak), Ampere and Ada load a few numbers at a time
-// and compute kUnalignedCost times as long for each such size; from Hopper on cuBLAS takes kernels of Turing and Ampere,
-// bound by their loads, kPerNumberLoaded times fp32's peak for each number at once (16 bits: 1 along an odd size, else
-// 2; TF32, where no multiple of 4: 1). What is bound by memory takes no longer, and compilers pad (PyTorch's inductor,
-// shape_padding).
-// A softmax of outputs that is trained in 16 bits or fewer runs in fp32 (PyTorch's autocast and Megatron-LM cast the
-// logits): forward a cast (2 bytes in, 4 out) and a logarithm of softmax (4, 4), backward zeros for the labels (4), the
-// gradient (4, 4 and 4) and a cast (4, 2), kWidened times the five moves of 2 bytes that are listed. Where element-wise
-// kernels are fused the casts join it, and nothing is added.
-// The input's gradient of a convolution that is the model's first layer is not computed.
-// Of every profile, the nearest first, the curve of the precision answers, else one of the same units: fp16 and bf16
-// are one speed on tensor cores and read one curve (bf16's where a GPU has both); TF32 takes theirs at its own peak
-// with 4-byte elements, or FP32's algorithm where that is faster; fp4 takes fp8's. fp16 without tensor cores is FP32
-// whose elements take 2 bytes.
+// and compute kUnalignedCost times as long for each such size; from Hopper on cuBLAS takes kernels of Turing and
+// Ampere, bound by their loads, kPerNumberLoaded times fp32's peak for each number at once (16 bits: 1 along an odd
+// size, else 2; TF32, where no multiple of 4: 1). What is bound by memory takes no longer, and compilers pad (PyTorch's
+// inductor, shape_padding). A softmax of outputs that is trained in 16 bits or fewer runs in fp32 (PyTorch's autocast
+// and Megatron-LM cast the logits): forward a cast (2 bytes in, 4 out) and a logarithm of softmax (4, 4), backward
+// zeros for the labels (4), the gradient (4, 4 and 4) and a cast (4, 2), kWidened times the five moves of 2 bytes that
+// are listed. Where element-wise kernels are fused the casts join it, and nothing is added. The input's gradient of a
+// convolution that is the model's first layer is not computed. Of every profile, the nearest first, the curve of the
+// precision answers, else one of the same units: fp16 and bf16 are one speed on tensor cores and read one curve (bf16's
+// where a GPU has both); TF32 takes theirs at its own peak with 4-byte elements, or FP32's algorithm where that is
+// faster; fp4 takes fp8's. fp16 without tensor cores is FP32 whose elements take 2 bytes.
 //
 // Images. Convolutions of 16 bits on Volta and Turing were measured on images that lie channel by channel (DeepBench),
 // which cuDNN turns for the tensor cores and back. Where they are said to lie pixel by pixel (`spares_turning`) a
@@ -106,6 +104,7 @@ struct Calibration {
   DeviceRates assumed{};  // where no curve is, efficiency included
   std::pair<double, double> assumed_interval{1, 1};
   primitives::AttentionKernel attention = primitives::AttentionKernel::kBest;
+  Dearer dearer = Dearer::kNeither;
   bool fuses_pointwise = false;  // casts to fp32 join the kernel that reads them
   bool spares_turning = false;   // images lie as tensor cores take them; the profile's convolutions turned them
   bool channels_first = true;    // how images lie (cost/image_kernels.h)

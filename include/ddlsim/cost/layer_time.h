@@ -7,7 +7,12 @@
 // A measured layer takes its measured time (cost/wave_scaling.h), the CPU's work on samples its time for each of them.
 // Between the kernels of a recurrent layer's steps go by what cost/kernel_time.h says (LayerPrices; assumed to hold for
 // GPUs that nobody measured, AMD's among them: the kernels wait for each other there too).
-// An operator without FLOPs takes its memory time. The part that is larger says what the layer is bound by.
+// An operator without FLOPs takes its memory time. The part that is larger says what the layer is bound by, and where
+// software takes more on top of one kind of kernel than of the other (hardware/software.h), how a time T is split in
+// two. With t_c and t_m what arithmetic and memory take by the datasheet:
+//   arithmetic dearer    of memory  T max(1 - t_c / t_m, 0)     what memory takes beyond arithmetic
+//   memory dearer        of memory  T min(t_m / t_c, 1)         arithmetic has what it takes beyond memory
+// so that no step gets longer where a rate rises, which a change of factors where t_c = t_m made it.
 // Source: Williams et al., "Roofline", CACM 2009. Limits: no tile or wave quantisation, no cache, no fusion, one
 // efficiency for every operator. A GPU that somebody measured has cost/kernel_time.h.
 //
@@ -15,6 +20,9 @@
 //
 // Layers are made by workload/op.h; a step of them by step/step.h.
 #pragma once
+
+#include <cstdint>
+#include <limits>
 
 #include "ddlsim/cost/wave_scaling.h"
 #include "ddlsim/support/units.h"
@@ -32,6 +40,18 @@ struct DeviceRates {
 };
 
 enum class Pass { kForward, kBackward };
+
+/// What software takes more on top of.
+enum class Dearer : std::uint8_t { kNeither, kArithmetic, kMemory };
+
+/// Of a kernel's time, what counts as memory's. `ratio`: memory's time by the datasheet over arithmetic's, infinity
+/// where there is none of that.
+[[nodiscard]] constexpr double memory_share(double ratio, Dearer dearer) {
+  const bool bound = ratio >= 1;
+  if (dearer == Dearer::kArithmetic) return bound ? 1 - 1 / ratio : 0;
+  if (dearer == Dearer::kMemory) return bound ? 1 : ratio;
+  return bound ? 1 : 0;
+}
 
 /// What a layer is bound by. By the roofline exactly one of the two is not zero; a layer of several kernels may have
 /// both.
@@ -73,8 +93,12 @@ struct WeightsShare {
   return activation * (elements * batch + weights);
 }
 
+[[nodiscard]] constexpr double time_ratio(Time memory, Time compute) {
+  return compute > Time::zero() ? memory / compute : std::numeric_limits<double>::infinity();
+}
+
 [[nodiscard]] inline LayerTime layer_time(const workload::Layer& layer, Pass pass, double batch, DataSize activation,
-                                          const DeviceRates& device) {
+                                          const DeviceRates& device, Dearer dearer = Dearer::kNeither) {
   const bool forward = pass == Pass::kForward;
   if (layer.measured) {
     const workload::MeasuredTime& timed = *layer.measured;
@@ -86,7 +110,9 @@ struct WeightsShare {
   const auto rewritten = static_cast<double>(forward ? layer.forward_rewritten : layer.backward_rewritten);
   const Time apart = activation * rewritten / device.memory;
   const Time memory = layer_traffic(layer, pass, batch, activation) / device.memory - apart;
-  return compute > memory ? LayerTime{compute, apart} : LayerTime{Time::zero(), memory + apart};
+  const double share = memory_share(time_ratio(memory, compute), dearer);
+  const Time all = max(compute, memory);
+  return {all * (1 - share), all * share + apart};
 }
 
 }  // namespace ddlsim::cost
