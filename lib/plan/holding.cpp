@@ -29,7 +29,7 @@ bool is_expert(const workload::Layer& layer) {
   return layer.op && std::holds_alternative<workload::Experts>(*layer.op);
 }
 
-Owned owned_by(const Job& job, const workload::Layer& layer) {
+Owned owned_by(const workload::Layer& layer) {
   Owned owned;
   for (const std::int64_t tensor : layer.parameters) {
     owned.all += static_cast<double>(tensor);
@@ -37,15 +37,15 @@ Owned owned_by(const Job& job, const workload::Layer& layer) {
   }
   owned.trained = owned.all;
   owned.all += static_cast<double>(layer.frozen_elements);
-  if (job.parallel.frozen_bits > 0) owned.quantised = static_cast<double>(workload::quantised_elements(layer));
+  owned.quantised = static_cast<double>(layer.quantised_elements);
   return owned;
 }
 
-const std::vector<Owned>& owned_in(const Job& job, const SplitModel& split, Memo& memo) {
-  const auto [found, added] = memo.owned.try_emplace({split.layers.get(), job.parallel.frozen_bits > 0});
+const std::vector<Owned>& owned_in(const SplitModel& split, Memo& memo) {
+  const auto [found, added] = memo.owned.try_emplace(split.layers.get());
   if (!added) return found->second;
   for (const workload::Layer& layer : *split.layers) {
-    Owned owned = owned_by(job, layer);
+    Owned owned = owned_by(layer);
     owned.experts = is_expert(layer);
     owned.looked_up = layer.sparse_gradient ? layer.sparse_elements : 0;
     owned.measured = layer.measured.has_value();
@@ -382,7 +382,7 @@ const BlockStarts& blocks_in(const std::shared_ptr<const workload::Model>& model
 }
 
 HeldLayers held_layers(const Job& job, const SplitModel& split, const StepPlan& plan, Memo& memo) {
-  const std::vector<Owned>& owned = owned_in(job, split, memo);
+  const std::vector<Owned>& owned = owned_in(split, memo);
   const Plainly& plain = kept_by(job, plan, memo);
   HeldLayers all;
   StateSums states(job, plan);
@@ -430,7 +430,7 @@ void add_memory(const Job& job, const SplitModel& split, StepPlan& plan, Memo& m
   const Plainly& plain = walked ? kept_by(job, plan, memo) : nothing;
   for (RankClass& one : plan.classes) {
     if (splits) {
-      one.memory = memory_of_class(job, plan, one, owned_in(job, split, memo), starts, plain);
+      one.memory = memory_of_class(job, plan, one, owned_in(split, memo), starts, plain);
       continue;
     }
     one.memory = memory_footprint(*plan.model, job.strategy, job.cluster.gpus(), job.batch, job.precision);

@@ -123,7 +123,7 @@ class Sharding {
   [[nodiscard]] DataSize gathered(const Unit& unit) const {
     double quantised = 0;
     for (std::size_t i = unit.first; i <= unit.last && job_.parallel.frozen_bits > 0; ++i) {
-      if (mine(i)) quantised += static_cast<double>(workload::quantised_elements(chunk_[i]));
+      if (mine(i)) quantised += static_cast<double>(chunk_[i].quantised_elements);
     }
     return gathered_weight(job_, true) * (unit.elements - quantised) +
            workload::quantised_weight(job_.parallel.frozen_bits) * quantised;

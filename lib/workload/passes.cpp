@@ -52,8 +52,18 @@ void without_backward(Layer& layer) {
 }
 
 /// A kernel before each use that reads weights as they are kept and writes them in 16 bits.
-void dequantise(Layer& layer, int bits) {
-  const std::int64_t weights = quantised_elements(layer);
+/// The first layer of the head: of what follows the last residual sum; without sums none has one.
+std::size_t head_of(std::span<const Layer> layers) {
+  for (std::size_t i = layers.size(); i-- > 0;) {
+    if (is_sum(layers[i])) return i + 1;
+  }
+  return layers.size();
+}
+
+void quantise(Layer& layer, int bits) {
+  if (!is_linear(layer) && !(layer.op && std::holds_alternative<Experts>(*layer.op))) return;
+  const std::int64_t weights = layer.frozen_elements;
+  layer.quantised_elements = weights;
   if (weights == 0) return;
   constexpr DataSize kSixteen = bytes(2);
   const double accesses = 1 + quantised_weight(bits) / kSixteen;
@@ -166,12 +176,6 @@ std::vector<bool> adapted_products(std::span<const Layer> layers) {
   return adapted;
 }
 
-std::int64_t quantised_elements(const Layer& layer) {
-  const bool experts = layer.op && std::holds_alternative<Experts>(*layer.op);
-  const bool product = is_linear(layer) && layer.name.find("head") == std::string::npos;
-  return experts || product ? layer.frozen_elements : 0;
-}
-
 DataSize quantised_weight(int bits) {
   constexpr double kScale = 4.0 / 64;
   return bytes(bits / 8.0 + (bits == 4 ? kScale : 0));
@@ -186,10 +190,11 @@ Expected<void> adapt(std::vector<Layer>& layers, const Adapters& adapters) {
         {"adapters stand beside the products of a transformer's attention, in layers that keep their operator"});
   }
   const auto start = static_cast<std::size_t>(first - adapted.begin());
+  const std::size_t head = head_of(layers);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     freeze(layers[i]);
     if (i < start) without_backward(layers[i]);
-    if (adapters.frozen_bits > 0) dequantise(layers[i], adapters.frozen_bits);
+    if (adapters.frozen_bits > 0 && i < head) quantise(layers[i], adapters.frozen_bits);
     if (!adapted[i]) continue;
     if (auto added = add_adapter(layers[i], adapters.rank); !added) return added;
   }

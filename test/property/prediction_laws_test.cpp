@@ -179,7 +179,7 @@ hardware::MeasuredProfile twice_as_fast(const hardware::MeasuredProfile& one) {
   }
   for (hardware::MeasuredConvolution& row : fast->measured_convolutions) row.time = row.time / 2.0;
   for (hardware::MemoryBoundCurve& curve : fast->memory_bound) curve.time_per_row = curve.time_per_row / 2.0;
-  hardware::MeasuredProfile made{fast, one.peak, one.memory_bandwidth * 2.0, one.sm_count};
+  hardware::MeasuredProfile made{fast, one.peak, one.memory_bandwidth * 2.0, one.sm_count, one.own};
   for (const Precision precision : {Precision::kFp32, Precision::kTf32, Precision::kFp16, Precision::kBf16}) {
     if (const auto peak = made.peak.at(precision)) made.peak.set(precision, *peak * 2.0);
   }

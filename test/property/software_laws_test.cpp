@@ -94,3 +94,53 @@ TEST_CASE("law: a higher peak of a GPU never lengthens a step, whatever its prec
     }
   }
 }
+
+// Factors of arithmetic and memory differ; a kernel that a faster memory moved from one to the other took 1.6 times as
+// long (cost/layer_time.h).
+TEST_CASE("law: more bandwidth of a GPU's memory never lengthens a step, software included", "[property]") {
+  struct One {
+    const char* model;
+    const char* gpu;
+    const char* precision;
+  };
+  for (const One& one :
+       {One{"vit_base", "v100-sxm2-16gb", "fp16"}, One{"convnext_base", "v100-sxm2-16gb", "fp16"},
+        One{"lstm_text_classification", "a100-sxm4-80gb", "fp32"}, One{"vit_large", "h100-sxm5-80gb", "tf32"},
+        One{"rnnt", "b200-sxm-180gb", "tf32"}, One{"resnet50", "t4", "fp16"}}) {
+    double before = step_of(one.model, one.gpu, one.precision, 16, {{"gpu.memory_bandwidth", "100 GB/s", {}}});
+    for (double rate = 115; rate < 2e4; rate *= 1.15) {
+      const std::string stated = std::to_string(static_cast<int>(rate)) + " GB/s";
+      const double now = step_of(one.model, one.gpu, one.precision, 16, {{"gpu.memory_bandwidth", stated, {}}});
+      INFO(one.model << " in " << one.precision << " on " << one.gpu << ", " << stated << ": " << before << " ms, then "
+                     << now);
+      CHECK(now <= kWave * before);
+      before = std::min(before, now);
+    }
+  }
+}
+
+// What was measured at exact shapes is the chip's: of a twin's profile, of FP32's kernels in TF32, at other rates.
+TEST_CASE("law: a thousandth of a rate moves no step by a hundredth", "[property]") {
+  struct One {
+    const char* model;
+    const char* gpu;
+    const char* precision;
+    const char* rate;
+  };
+  for (const One& one :
+       {One{"resnet10", "v100-sxm2-32gb", "fp16", "900.9 GB/s"}, One{"vgg16", "h100-sxm5-80gb", "tf32", "3353 GB/s"},
+        One{"resnet50", "h200-sxm5-141gb", "bf16", "4805 GB/s"},
+        One{"vgg16", "h200-sxm5-141gb", "tf32", "4805 GB/s"}}) {
+    INFO(one.model << " in " << one.precision << " on " << one.gpu);
+    const double plain = step_of(one.model, one.gpu, one.precision, 32);
+    CHECK(step_of(one.model, one.gpu, one.precision, 32, {{"gpu.memory_bandwidth", one.rate, {}}}) ==
+          Approx(plain).epsilon(0.01));
+  }
+}
+
+// Its linear layers have casts beside them.
+TEST_CASE("law: fp8 takes hardly longer for images than bf16, whose convolutions they are", "[property]") {
+  for (const std::string& gpu : std::vector<std::string>{"h100-sxm5-80gb", "b200-sxm-180gb"}) {
+    CHECK(step_of("convnext_base", gpu, "fp8", 64) <= 1.2 * step_of("convnext_base", gpu, "bf16", 64));
+  }
+}

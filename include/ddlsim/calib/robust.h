@@ -4,8 +4,6 @@
 // Iteratively reweighted least squares: a row with relative residual r counts min(1, k s / |r|), k = 1.345 (95 %
 // efficiency where residuals are normal), s = 1.4826 x the median of |r|. Relative, so that microseconds and
 // seconds count alike. Source: Huber, "Robust Statistics" (1981), chapter 7.
-//
-// Used by calib/memory_bound_fit.h.
 #pragma once
 
 #include <vector>

@@ -16,15 +16,20 @@
 // cores (cuBLAS documentation, "Tensor Core Usage"; at best fp32's peak), Ampere and Ada load a few numbers at a time
 // and compute kUnalignedCost times as long for each such size; from Hopper on cuBLAS takes kernels of Turing and
 // Ampere, bound by their loads, kPerNumberLoaded times fp32's peak for each number at once (16 bits: 1 along an odd
-// size, else 2; TF32, where no multiple of 4: 1). What is bound by memory takes no longer, and compilers pad (PyTorch's
-// inductor, shape_padding). A softmax of outputs that is trained in 16 bits or fewer runs in fp32 (PyTorch's autocast
-// and Megatron-LM cast the logits): forward a cast (2 bytes in, 4 out) and a logarithm of softmax (4, 4), backward
-// zeros for the labels (4), the gradient (4, 4 and 4) and a cast (4, 2), kWidened times the five moves of 2 bytes that
-// are listed. Where element-wise kernels are fused the casts join it, and nothing is added. The input's gradient of a
-// convolution that is the model's first layer is not computed. Of every profile, the nearest first, the curve of the
-// precision answers, else one of the same units: fp16 and bf16 are one speed on tensor cores and read one curve (bf16's
-// where a GPU has both); TF32 takes theirs at its own peak with 4-byte elements, or FP32's algorithm where that is
-// faster; fp4 takes fp8's. fp16 without tensor cores is FP32 whose elements take 2 bytes.
+// size, else 2; TF32, where no multiple of 4: 1). What is bound by memory takes no longer, and compilers pad (XLA;
+// PyTorch's inductor, shape_padding).
+//
+// A softmax of outputs that is trained in 16 bits or fewer runs in fp32 (PyTorch's autocast and Megatron-LM cast the
+// logits): forward a cast (2 bytes in, 4 out) and a logarithm of softmax (4, 4), backward zeros for the labels (4), the
+// gradient (4, 4 and 4) and a cast (4, 2), kWidened times the five moves of 2 bytes that are listed. Where element-wise
+// kernels are fused the casts join it, and nothing is added.
+//
+// The input's gradient of a convolution that is the model's first layer is not computed.
+//
+// Of every profile, the nearest first, the curve of the precision answers, else one of the same units: fp16 and bf16
+// are one speed on tensor cores and read one curve (bf16's where a GPU has both); TF32 takes theirs at its own peak
+// with 4-byte elements, or FP32's algorithm where that is faster; fp4 takes fp8's. fp16 without tensor cores is FP32
+// whose elements take 2 bytes.
 //
 // Images. Convolutions of 16 bits on Volta and Turing were measured on images that lie channel by channel (DeepBench),
 // which cuDNN turns for the tensor cores and back. Where they are said to lie pixel by pixel (`spares_turning`) a

@@ -18,7 +18,7 @@
 //
 // Worked example: 4.096 MFLOP at batch 64 on 15.7 TFLOP/s and 70 %: 262 MFLOP / 10.99 TFLOP/s = 23.9 us.
 //
-// Layers are made by workload/op.h; a step of them by step/step.h.
+// Layers are made by workload/op.h; a step of them by step/schedule.h.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // What a framework takes on top of the kernels of a step, learnt from published steps.
 //
-//   GPU time = f_c * kernels bound by arithmetic + f_m * kernels bound by memory
+//   GPU time = f_c * kernels as far as arithmetic bounds them + f_m * as far as memory does (split: cost/layer_time.h)
 //   f_c = exp(sum over the features of effect * value)
 //   f_m = f_c * exp(sum over the features of memory - those of arithmetic of effect * value)
 //
@@ -83,7 +83,7 @@ inline constexpr Choices<SoftwareFeature, 19> kSoftwareFeatures{{
 inline constexpr std::size_t kSoftwareFeatureCount = kSoftwareFeatures.size();
 
 [[nodiscard]] constexpr bool is_of_memory(SoftwareFeature feature) { return feature >= SoftwareFeature::kMemory32; }
-/// On kernels bound by arithmetic alone.
+/// On arithmetic alone.
 [[nodiscard]] constexpr bool is_of_arithmetic(SoftwareFeature feature) {
   return feature == SoftwareFeature::kWideConvolution;
 }

@@ -220,6 +220,7 @@ struct Layer {
   std::vector<primitives::Kernel> backward{};
   std::vector<std::int64_t> parameters{};  // elements of each gradient tensor, in the order of the framework's list
   std::int64_t frozen_elements = 0;        // weights that are not trained: held, without gradient or state
+  std::int64_t quantised_elements = 0;     // of these, held in 4 or 8 bits
   bool sparse_gradient = false;
   std::int64_t sparse_elements = 0;        // of the gradient, per sample, when it is sparse
   Time host{};                             // of forward, per sample: the GPU waits for the CPU

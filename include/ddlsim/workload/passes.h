@@ -18,10 +18,10 @@
 // not cut over a tensor group.
 //
 // QLoRA (Dettmers et al. 2023) keeps the weights of frozen products and experts in 4 or 8 bits, with a scale of 32 bits
-// for every 64 of them (bitsandbytes, bnb_4bit_use_double_quant false, blocksize 64): 0.5625 or 1.0625 bytes each. The
-// head, tables and norms stay as they are. Before every use a kernel writes the weights in 16 bits. Limits: what PEFT
-// keeps in fp32 beside it (prepare_model_for_kbit_training: norms, head and what flows between blocks) is not counted:
-// a tenth to a third of a step, and a part of its activations.
+// for every 64 of them (bitsandbytes, bnb_4bit_use_double_quant false, blocksize 64), or for a row: 0.5625 or 1 byte
+// each. The head (products behind the last residual sum), tables and norms stay as they are. Before every use a kernel
+// writes the weights in 16 bits. Limits: what PEFT keeps in fp32 beside it (prepare_model_for_kbit_training: norms,
+// head and what flows between blocks) is not counted: a tenth to a third of a step, and a part of its activations.
 //
 // Frozen layers (torchvision's trainable_backbone_layers, Detectron2's FREEZE_AT; a feature extractor): the layers
 // before the first that is trained have no backward, keep nothing and make no gradients; that first one makes none of
@@ -60,8 +60,7 @@ struct Adapters {
 /// The products that an adapter stands beside.
 [[nodiscard]] std::vector<bool> adapted_products(std::span<const Layer> layers);
 
-/// Of a frozen layer: its weights that are kept in fewer bits, and the size of one.
-[[nodiscard]] std::int64_t quantised_elements(const Layer& layer);
+/// The size of a weight that is kept in fewer bits, its scale included.
 [[nodiscard]] DataSize quantised_weight(int bits);
 
 /// Layers before `first` are not trained. `first` is one of them.

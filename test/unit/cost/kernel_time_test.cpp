@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "ddlsim/cost/attention_time.h"
+
 using namespace ddlsim;
 using namespace ddlsim::cost;
 
@@ -198,6 +200,7 @@ TEST_CASE("kernel time: tensor cores load 16 bytes at once", "[unit][cost]") {
     const auto linear = model_of(workload::Linear{.out = out, .bias = false}, {1024});
     Calibration by = calibration(known);
     by.gpu.nccl_tuning = generation;
+    by.gpu.peak.set(Precision::kTf32, teraflops_per_second(20));
     return calibrated_times(linear.layers, by, 1024, precision, {}).layers[0];
   };
   using hardware::GpuGeneration;
@@ -216,6 +219,16 @@ TEST_CASE("kernel time: tensor cores load 16 bytes at once", "[unit][cost]") {
   CHECK(volta.forward.total().in(microseconds) == Approx(2.0 * 1024 * 1024 * 1023 / 10e6));
   CHECK(times(1023, Precision::kFp32, GpuGeneration::kAmpere).forward.total() <=
         times(1024, Precision::kFp32, GpuGeneration::kAmpere).forward.total());
+  // Hopper: 1.85 times fp32's 10 TFLOP/s for each number of a load, in TF32 from multiples of 4 on as fast as it can.
+  const auto hopper = [&](std::int64_t out, Precision precision) {
+    return times(out, precision, GpuGeneration::kHopper).forward.total();
+  };
+  CHECK(hopper(1023, Precision::kBf16).in(microseconds) == Approx(2.0 * 1024 * 1024 * 1023 / 18.5e6));
+  CHECK(
+      hopper(1022, Precision::kBf16).in(microseconds) ==
+      Approx(std::max(2.0 * 1024 * 1024 * 1022 / 37e6, hopper(1016, Precision::kBf16).in(microseconds))).epsilon(0.01));
+  CHECK(hopper(1022, Precision::kTf32) >= flops(2.0 * 1024 * 1024 * 1022) / teraflops_per_second(18.5) * 0.999);
+  CHECK(hopper(1020, Precision::kTf32) <= hopper(1024, Precision::kTf32));
   // Rows lie one after another: 1023 of them are no matter.
   const auto linear = model_of(workload::Linear{.out = 1024, .bias = false}, {1024});
   Calibration by = calibration(known);
@@ -334,6 +347,16 @@ TEST_CASE("kernel time: attention by its curve; fp8 keeps it in bf16", "[unit][c
     CHECK(times.measured.in(microseconds) == Approx(forward));
     CHECK(times.extrapolated.in(microseconds) == Approx(2.5 * 1.12 * forward));
   }
+  // Of 32 bits it is another kernel, in TF32 as in fp32, whatever was measured in 16.
+  by.assumed.memory = gigabytes_per_second(1e6);
+  by.gpu.peak.set(Precision::kTf32, teraflops_per_second(20));
+  const auto wide = [&](Precision precision) {
+    return calibrated_times(model.layers, by, 1, precision, {}).layers[0].forward.total();
+  };
+  CHECK(wide(Precision::kTf32) == wide(Precision::kFp32));
+  CHECK(wide(Precision::kTf32) ==
+        attention_work({.queries = 128, .keys = 128, .heads = 10, .kv_heads = 10, .width = 64, .value_width = 64}, 1) /
+            (by.gpu.peak.fp32 * kSingleAttention));
   // Another GPU's backward curve is nearer to it than the forward curve.
   hardware::GpuProfile other;
   curve.pass = primitives::AttentionPass::kBackward;

@@ -50,6 +50,25 @@ constexpr const char* kDeepseekV3 =
 
 }  // namespace
 
+TEST_CASE("hf: GPT-2's GELU is the one of single operations, where nothing else is said", "[unit][io]") {
+  const auto composite = [](const std::string& said) {
+    const auto import = parse_hf_config(R"({"model_type": "gpt2", "n_embd": 8, "n_head": 2, "n_layer": 1,
+        "n_positions": 16, "vocab_size": 32)" +
+                                            said + "}",
+                                        "config.json", {.id = "gpt2", .batch = 1, .sequence = {}});
+    workload::Composite found = workload::Composite::kNo;
+    for (const workload::Layer& layer : import.value().model.layers) {
+      const auto* op = std::get_if<workload::Pointwise>(&*layer.op);
+      if (op != nullptr && op->reads == workload::Reads::kInput) found = op->composite;
+    }
+    return found;
+  };
+  CHECK(composite("") == workload::Composite::kGeluNew);
+  CHECK(composite(R"(, "activation_function": "gelu_new")") == workload::Composite::kGeluNew);
+  CHECK(composite(R"(, "activation_function": "gelu")") == workload::Composite::kGelu);
+  CHECK(composite(R"(, "activation_function": "gelu_pytorch_tanh")") == workload::Composite::kGelu);
+}
+
 TEST_CASE("hf: parameters are those of the published models", "[unit][io]") {
   CHECK(parameters(kLlama8b) == 8'030'261'248);
   // 2 * 128256 * 8192 + 8192 + 80 * (2 * 8192^2 + 2 * 8192 * 1024 + 3 * 8192 * 28672 + 2 * 8192)

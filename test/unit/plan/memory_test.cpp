@@ -206,6 +206,28 @@ TEST_CASE("memory: single operations keep norms in fp32, and what gates read", "
   CHECK(kept_in(block, autocast) == Approx(640 * (4 + 4) + 10 * 4 + 3 * 640 * 2));
 }
 
+TEST_CASE("memory: GPT-2's GELU of single operations keeps a power's base, its tanh and two factors", "[unit][plan]") {
+  List activation;
+  activation.add("gelu", workload::pointwise("gelu_new"), {10, 64});
+  const auto kept = [&](Precision precision, bool single, bool autocast) {
+    return kept_in(activation, {.precision = precision, .single = single, .autocast = autocast});
+  };
+  CHECK(kept(Precision::kBf16, false, false) == Approx(640 * 2));
+  CHECK(kept(Precision::kBf16, true, false) == Approx(640 * 4 * 2));
+  CHECK(kept(Precision::kFp32, true, false) == Approx(640 * 4 * 4));
+  CHECK(kept(Precision::kBf16, true, true) == Approx(640 * (3 * 4 + 2)));
+}
+
+TEST_CASE("memory: scores with T5's positions are fp32 for their softmax", "[unit][plan]") {
+  const auto kept = [](bool biased) {
+    List layers;
+    layers.add("attention", workload::Attention{.heads = 2, .biased = biased}, {10, 64});
+    return kept_in(layers, {.precision = Precision::kBf16});
+  };
+  // 4 bytes, and a copy in 16 bits for the product with the values.
+  CHECK(kept(true) - kept(false) == Approx(2 * 10 * 10 * (4 + 2 - 2)));
+}
+
 TEST_CASE("memory: products of one width keep what comes out of each activation between them", "[unit][plan]") {
   List chain;
   for (int i = 0; i < 3; ++i) {

@@ -232,6 +232,29 @@ TEST_CASE("reading: Ethernet of which nobody says the rate is slow, and IP over 
   CHECK(said(one, "network.transport") == "tcp");
 }
 
+TEST_CASE("reading: whose GELU is one kernel", "[unit][whatif]") {
+  const auto single = [](const io::Case& one) {
+    const auto scenario = CaseReader(test::catalog()).scenario_of(one, 8, nullptr);
+    const auto& layers = scenario.value().model->layers;
+    return std::any_of(layers.begin(), layers.end(), [](const workload::Layer& layer) {
+      const auto* op = layer.op ? std::get_if<workload::Pointwise>(&*layer.op) : nullptr;
+      return op != nullptr && op->composite == workload::Composite::kGeluNew;
+    });
+  };
+  // A GPT by its sizes: transformers' own has it in single operations.
+  io::Case one = language();
+  CHECK_FALSE(single(one));
+  one.framework = "HF Trainer 4.12 (PyTorch DDP)";
+  CHECK(single(one));
+  // The zoo's GPT-2 is transformers', unless a row names another.
+  io::Case zoo = row();
+  zoo.model = "gpt2_medium";
+  zoo.framework = "PyTorch 2.11.0 (by hand)";
+  CHECK(single(zoo));
+  zoo.extra["activation"] = "gelu";
+  CHECK_FALSE(single(zoo));
+}
+
 TEST_CASE("reading: adapters have the rank that is said, and HFU counts what is computed again", "[unit][whatif]") {
   io::Case one = language();
   one.extra["task"] = "lora";

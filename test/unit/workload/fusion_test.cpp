@@ -147,7 +147,9 @@ TEST_CASE("fusion: norms, positions and gates of PyTorch's models are single ope
                                 {pointwise("rotary"), {10, 100}},
                                 {Combine{.product = true, .gated = true}, {10, 100}},
                                 {Combine{.product = true}, {10, 100}},
-                                {LayerNorm{}, {10, 100}}});
+                                {LayerNorm{}, {10, 100}},
+                                {pointwise("gelu_new"), {10, 100}},
+                                {pointwise("gelu"), {10, 100}}});
   const auto model = fused(plain, {.single = true});
   REQUIRE(model);
   const auto is = [&](std::size_t i, Counted forward, Counted backward) {
@@ -158,11 +160,16 @@ TEST_CASE("fusion: norms, positions and gates of PyTorch's models are single ope
   is(2, {5'000, 2}, {9'000, 3});
   is(3, {3'000, 1}, {5'000, 1});
   is(4, {2'000, 1}, {5'000, 2});
+  is(5, {18'000, 8}, {28'000, 11});
+  is(6, {2'000, 1}, {3'000, 1});
   const auto widening = [&](std::size_t i) {
     return std::get<primitives::MemoryBoundKernel>(model->layers[i].forward.front().shape).widening;
   };
   CHECK(widening(0) == Approx(18.0 / 7));
   CHECK(widening(1) == 1);
+  CHECK(widening(5) == 1);
+  // TensorFlow's is composed as its other GELU.
+  CHECK(fused(plain, {.composed = true})->layers[5].forward_elements == 18'000);
   CHECK(fused(plain, {.pointwise = true, .single = true})->layers[0].forward_kernels == 1);
   // A norm that is not trained has no kernel for its weights.
   Model frozen = model_of({{LayerNorm{}, {10, 100}}});
@@ -201,6 +208,20 @@ TEST_CASE("fusion: composed operators are single operations, in fp32", "[unit][w
   CHECK(model->totals.dense_parameters == plain.totals.dense_parameters);
   // A compiler takes them apart and joins them: nothing is composed.
   CHECK(fused(plain, {.pointwise = true, .composed = true})->layers[2].forward_kernels == 1);
+}
+
+TEST_CASE("fusion: under autocast a GELU of single operations is in fp32, as its power is", "[unit][workload]") {
+  const Model plain =
+      model_of({{Linear{.out = 100}, {10, 100}}, {pointwise("gelu_new"), {10, 100}}, {Linear{.out = 100}, {10, 100}}});
+  const auto whole = fused(plain, {.autocast = true});
+  const auto single = fused(plain, {.autocast = true, .single = true});
+  const auto widening = [](const Layer& layer) {
+    return std::get<primitives::MemoryBoundKernel>(layer.forward.front().shape).widening;
+  };
+  CHECK(widening(whole->layers[1]) == 1);
+  CHECK(widening(single->layers[1]) == 2);
+  // The product after it casts what it reads.
+  CHECK(single->layers[2].forward_elements == whole->layers[2].forward_elements + 2 * 1000);
 }
 
 TEST_CASE("fusion: under autocast norms and sums are in fp32, and products cast what they read", "[unit][workload]") {

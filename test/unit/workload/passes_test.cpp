@@ -68,7 +68,7 @@ TEST_CASE("passes: QLoRA writes frozen weights in 16 bits before every use", "[u
   REQUIRE(adapt(four, {.rank = 4, .frozen_bits = 4}));
   CHECK(quantised_weight(4).in(bytes) == 0.5625);
   CHECK(quantised_weight(8).in(bytes) == 1);  // a scale a row (LLM.int8)
-  CHECK(quantised_elements(four[0]) == 1024 * 1024);
+  CHECK(four[0].quantised_elements == 1024 * 1024);
   for (const std::size_t i : {0U, 2U}) {
     CHECK(four[i].forward_kernels == whole[i].forward_kernels + 1);
     CHECK(four[i].backward_kernels == whole[i].backward_kernels + 1);
@@ -84,9 +84,14 @@ TEST_CASE("passes: QLoRA writes frozen weights in 16 bits before every use", "[u
     CHECK(whole[i].forward_rewritten == 0);
   }
   CHECK(four[1].forward_kernels == whole[1].forward_kernels);
-  std::vector<Layer> head{layer_of(Linear{.out = 8}, rows, "lm_head").value().layer};
-  head.front().frozen_elements = 10;
-  CHECK(quantised_elements(head.front()) == 0);
+  // What follows the last residual sum is the head, whatever it is called.
+  std::vector<Layer> summed = plain;
+  summed.push_back(layer(Combine{}, rows));
+  summed.push_back(layer(Linear{.out = 8}, rows));
+  REQUIRE(adapt(summed, {.rank = 4, .frozen_bits = 4}));
+  CHECK(summed[2].quantised_elements == 1024 * 1024);
+  CHECK(summed[4].frozen_elements > 0);
+  CHECK(summed[4].quantised_elements == 0);
 }
 
 TEST_CASE("passes: layers before the first that is trained only run forward", "[unit][workload]") {
