@@ -14,6 +14,8 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 #include "predict/correction.h"
+#include "predict/interval.h"
+#include "predict/prediction.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -102,8 +104,7 @@ Expected<void> check_work(const OwnRun& run) {
                             place(run.scenario), run.step / model->step_time, to_text(model->step_time)),
                 run.where, {"look at the unit, the batch, and whether it is a step or an epoch"});
   }
-  // Winograd's transforms do with fewer products than the model has.
-  const Time least = model->step_time * std::min(model->mfu, model->hfu);
+  const Time least = least_of_work(*model);
   if (least <= run.step) return {};
   std::vector<std::string> notes{"look at the unit, the batch, and the precision (--precision tf32?)"};
   if (const std::int64_t passes = run.scenario.strategy.accumulation; passes > 1) {

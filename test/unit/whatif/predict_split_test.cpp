@@ -38,6 +38,17 @@ TEST_CASE("predict: MFU counts no attention twice", "[unit][whatif]") {
   CHECK(p.hfu > p.mfu * 1.1);
 }
 
+TEST_CASE("predict: no interval begins below what a GPU's peak allows", "[unit][whatif]") {
+  // LoRA: a GPU of no profile near its peak, whose learnt residuals reach lower than that.
+  const auto p = asked({{"model", "llama_3_1_8b", {}},
+                        {"node", "pcie-8x4090", {}},
+                        {"gpus_per_node", "1", {}},
+                        {"parallel.lora_rank", "16", {}}});
+  const Time least = p.step_time * std::min(p.mfu, p.hfu);
+  CHECK(p.interval_90.first.in(seconds) == Approx(least.in(seconds)));
+  CHECK(least < p.step_time);
+}
+
 TEST_CASE("predict: a step takes at least as long as its busiest link", "[unit][whatif]") {
   // Tensor groups and shards share the ports of four-GPU servers, each on a channel of its own.
   const auto p = asked({{"model", "llama_3_1_8b", {}},
