@@ -105,6 +105,11 @@ const std::vector<Row>& own_rows() {
       {"  kernel launches", [](const Prediction& p) { return of_step(p.breakdown.launch, p); }},
       {"  waiting for input", [](const Prediction& p) { return of_step(p.breakdown.input_exposed, p); }},
       {"  exposed communication", [](const Prediction& p) { return of_step(p.breakdown.communication_exposed, p); }},
+      {"  weight update on the CPU",
+       [](const Prediction& p) {
+         const Time update = p.breakdown.host_update;
+         return is_nothing(update, p) ? "" : of_step(update, p);
+       }},
       {"  pipeline bubble",
        [](const Prediction& p) { return p.split.pipeline > 1 ? of_step(p.breakdown.bubble, p) : ""; }},
       {"communication in all", [](const Prediction& p) { return to_text(p.breakdown.communication); }},
