@@ -12,8 +12,8 @@ namespace ddlsim::cli {
 namespace {
 
 constexpr std::string_view kLogExamples = R"(
-Logs of Megatron-LM, NeMo, torchtitan and MLPerf (:::MLLOG) are known. What is written is a table of runs, one row a
-log, for --measured of predict and what-if.
+Logs of Megatron-LM, NeMo, torchtitan, MLPerf (:::MLLOG) and Hugging Face's Trainer (train_steps_per_second) are known.
+What is written is a table of runs, one row a log, for --measured of predict and what-if.
 
 Examples:
   ddlsim import log train.log --gpus 64 --nodes 8 -o RUNS.csv
@@ -53,6 +53,9 @@ std::string split_columns(const importers::TrainingLog& log) {
 }
 
 Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {
+/// No log knows a step better than to six digits: what a clock's differences have beyond them is rounding.
+std::string in_milliseconds(Time step) { return significant(step.in(milliseconds), 6) + " ms"; }
+
   const auto log = importers::load_log(file);
   if (!log) return tl::unexpected<Error>(log.error());
   const std::int64_t gpus = flags.gpus > 0 ? flags.gpus : log->gpus.value_or(0);
@@ -74,6 +77,10 @@ Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {
                 {file, 1, 1}, {"state it with --nodes"});
   }
   const auto [low, high] = log->spread();
+  if (flags.nodes > 0 && gpus % flags.nodes != 0) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} GPUs in {} servers: as many in each?", gpus, flags.nodes),
+                {file, 1, 1}, {"--nodes divides the GPUs of the run"});
+  }
   const auto global = global_batch_of(*log, flags);
   const std::size_t counted = log->steps.size() - log->warm_up();
   std::string name = file;
@@ -85,7 +92,7 @@ Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {
                      log->warm_up(), to_text(low), to_text(high),
                      global ? fmt::format(", global batch {}", *global) : "",
                      log->steps.size() == 1 ? "; one step alone: starting up may be in it" : "", gpus,
-                     std::max<std::int64_t>(flags.nodes, 1), to_exact_text(log->step()), batch_columns(*log, flags),
+                     std::max<std::int64_t>(flags.nodes, 1), in_milliseconds(log->step()), batch_columns(*log, flags),
                      split_columns(*log));
 }
 
