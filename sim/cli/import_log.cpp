@@ -7,6 +7,7 @@
 #include "describe.h"
 #include "output.h"
 #include "program.h"
+#include "standard_input.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -52,10 +53,10 @@ std::string split_columns(const importers::TrainingLog& log) {
                      flag(log.sequence, "yes", "no"), flag(log.shards, "1", "0"), log.recompute, log.precision);
 }
 
-Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {
 /// No log knows a step better than to six digits: what a clock's differences have beyond them is rounding.
 std::string in_milliseconds(Time step) { return significant(step.in(milliseconds), 6) + " ms"; }
 
+Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {
   const auto log = importers::load_log(file);
   if (!log) return tl::unexpected<Error>(log.error());
   const std::int64_t gpus = flags.gpus > 0 ? flags.gpus : log->gpus.value_or(0);
@@ -76,14 +77,14 @@ std::string in_milliseconds(Time step) { return significant(step.in(milliseconds
     return fail(ErrorCode::kInvalidArgument, fmt::format("no log says in how many servers its {} GPUs were", gpus),
                 {file, 1, 1}, {"state it with --nodes"});
   }
-  const auto [low, high] = log->spread();
   if (flags.nodes > 0 && gpus % flags.nodes != 0) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("{} GPUs in {} servers: as many in each?", gpus, flags.nodes),
                 {file, 1, 1}, {"--nodes divides the GPUs of the run"});
   }
+  const auto [low, high] = log->spread();
   const auto global = global_batch_of(*log, flags);
   const std::size_t counted = log->steps.size() - log->warm_up();
-  std::string name = file;
+  std::string name = with_standard_input_named(file);
   for (char& c : name) c = c == '\n' || c == '\r' ? ' ' : c;
   std::string notes;
   for (const std::string& note : log->notes) notes += fmt::format("# {}: {}\n", name, note);
