@@ -13,9 +13,8 @@
 //   mlperf       ":::MLLOG {...}": tracked_stats with train_step_time (s), or with throughput (samples/s) under the
 //                global_batch_size; else epoch_start to epoch_stop over ceil(train_samples / global_batch_size) steps
 //                (floor, where drop_last is true). Numbers may be in quotes
-//   huggingface  "{'train_runtime': 100.0, ..., 'train_steps_per_second': 2.0, ...}" at the Trainer's end: one step,
-//   the
-//                mean of the run
+//   huggingface  "{'train_runtime': 100.0, ..., 'train_steps_per_second': 2.0, ...}" at the Trainer's end: the run's
+//                mean, as one step
 // The first tenth of the steps, two at least where there are more, is warm-up and left out, of two the first; the run's
 // step is the median of the others.
 //
