@@ -116,9 +116,10 @@ Expected<LaunchImport> Builder::finish() {
 void assume_software(std::string_view framework, Builder& out) {
   const char* const why = "as published runs of this framework are read";
   if (const auto fused = runs_fused_blocks(framework)) {
-    out.assume(
-        "software.fused", *fused ? "yes" : "no",
-        fmt::format("{}, {}", *fused ? "its blocks run as fused kernels" : "single operators unless compiled", why));
+    const char* const kernels = *fused              ? "its blocks run as fused kernels"
+                                : out.has("fusion") ? "no fused kernels of its own beside what is compiled"
+                                                    : "single operators unless compiled";
+    out.assume("software.fused", *fused ? "yes" : "no", fmt::format("{}, {}", kernels, why));
   }
   const std::string_view attention = way_of(framework).attention;
   if (attention != "best") out.assume("software.attention", std::string(attention), why);

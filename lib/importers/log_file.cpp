@@ -22,6 +22,7 @@ using Json = nlohmann::json;
 constexpr std::string_view kMegatronStep = "elapsed time per iteration (ms):";
 constexpr std::string_view kNemoStep = "train_step_timing in s";
 constexpr std::string_view kMllog = ":::MLLOG";
+constexpr std::string_view kTrainerRate = "train_steps_per_second";
 // Of Megatron's arguments those that cut a rank's layers in parts; it prints them all, None where nobody said them.
 constexpr std::string_view kVirtualLayers = " num_layers_per_virtual_pipeline_stage ..";
 constexpr std::string_view kVirtualStages = " num_virtual_stages_per_pipeline_rank ..";
@@ -37,6 +38,15 @@ std::optional<std::string_view> after(std::string_view line, std::string_view ke
   return rest.substr(first);
 }
 
+/// What follows a key in quotes, as in Python's or JSON's dictionaries, and its colon.
+std::optional<std::string_view> after_quoted(std::string_view line, std::string_view key) {
+  const std::size_t at = line.find(key);
+  if (at == std::string_view::npos || at == 0 || (line[at - 1] != '\'' && line[at - 1] != '"')) return std::nullopt;
+  const std::string_view rest = line.substr(at + key.size());
+  if (rest.size() < 2 || rest[0] != line[at - 1] || rest[1] != ':') return std::nullopt;
+  return rest.substr(std::min(rest.find_first_not_of(" \"':"), rest.size()));
+}
+
 /// A number with thousands separators, as far as it goes.
 std::optional<double> number(std::string_view text) {
   std::string digits;
@@ -49,6 +59,19 @@ std::optional<double> number(std::string_view text) {
   const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (status != std::errc{} || !std::isfinite(value)) return std::nullopt;
   return value;
+}
+
+/// Of what a list's end has: "4, 8]".
+double product(std::string_view list) {
+  double all = 1;
+  list = list.substr(0, list.find(']'));
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    all *= number(list.substr(0, end)).value_or(0);
+    list.remove_prefix(std::min(end + 1, list.size()));
+    list.remove_prefix(std::min(list.find_first_not_of(' '), list.size()));
+  }
+  return all;
 }
 
 /// A count: a whole number of at least one, and no more than the largest of other files (1e15).
@@ -116,7 +139,7 @@ class LogReader {
       return fail(ErrorCode::kParse, "no step in this log", {file_, number_, 1},
                   {"known: Megatron-LM's 'elapsed time per iteration (ms)', NeMo's 'train_step_timing in s', "
                    "torchtitan's 'step: N loss: ...' with times of day, MLPerf's ':::MLLOG' with tracked_stats or "
-                   "epochs"});
+                   "epochs, Hugging Face Trainer's 'train_steps_per_second'"});
     }
     settle_arguments();
     return std::move(log_);
@@ -135,6 +158,7 @@ class LogReader {
   Expected<void> read_line(std::string_view line) {
     if (line.find(kMllog) != std::string_view::npos) return read_mllog(line.substr(line.find(kMllog) + kMllog.size()));
     if (auto said = read_job(line); !said) return said;
+    if (auto said = read_mesh(line); !said) return said;
     if (const auto text = after(line, kMegatronStep)) {
       if (!is(LogFormat::kMegatron)) return several("programs");
       const auto iteration = after(line, " iteration ");
@@ -146,6 +170,7 @@ class LogReader {
     if (const auto text = after(line, kNemoStep)) {
       return is(LogFormat::kNemo) ? add_step(*text, seconds(1)) : several("programs");
     }
+    if (const auto text = after_quoted(line, kTrainerRate)) return read_trainer(*text);
     const auto step = after(line, " step:");
     if (step && line.find("loss:") != std::string_view::npos) return read_torchtitan(line, *step);
     return {};
@@ -189,15 +214,54 @@ class LogReader {
       const auto text = after(line, key);
       const auto value = text ? whole(*text) : std::nullopt;
       if (!value) continue;
-      if (target && *target != *value) {
-        return fail(ErrorCode::kInvalidArgument,
-                    fmt::format("the log is of several jobs: the {} changes from {} to {}", what, *target, *value),
-                    here(), {"one log, one job: cut it where it changes"});
-      }
-      target = value;
+      if (auto kept = keep(what, target, *value); !kept) return kept;
     }
     read_words(line);
     return {};
+  }
+
+  /// What a log says twice is the same.
+  Expected<void> keep(std::string_view what, std::optional<std::int64_t>& target, std::int64_t value) {
+    if (target && *target != value) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("the log is of several jobs: the {} changes from {} to {}", what, *target, value), here(),
+                  {"one log, one job: cut it where it changes"});
+    }
+    target = value;
+    return {};
+  }
+
+  /// torchtitan's "device mesh with ['dp_shard', 'tp'], [4, 8]", or "device mesh with parallelism: pp=1, dp_shard=4,
+  /// ..., tp=8, ep=1", whose experts' ranks are among the others.
+  Expected<void> read_mesh(std::string_view line) {
+    const auto text = after(line, "device mesh with ");
+    if (!text) return {};
+    double gpus = 1;
+    if (text->starts_with("parallelism")) {
+      for (const std::string_view ranks : {" pp=", " dp_replicate=", " dp_shard=", " cp=", " tp="}) {
+        gpus *= number(after(*text, ranks).value_or("1")).value_or(0);
+      }
+    } else {
+      const std::size_t names = text->find("], [");
+      if (names == std::string_view::npos) return {};
+      gpus = product(text->substr(names + 4));
+    }
+    const auto count = whole(gpus);
+    return count ? keep("world size", log_.gpus, *count) : Expected<void>{};
+  }
+
+  /// Hugging Face's Trainer at its end: steps of the whole run per second, to three decimals.
+  Expected<void> read_trainer(std::string_view text) {
+    if (!is(LogFormat::kTrainer)) return {};  // its steps say more
+    constexpr double kRounded = 0.5e-3;
+    const double rate = number(text).value_or(0);
+    if (rate <= 0) return fail(ErrorCode::kParse, fmt::format("{}: no rate above zero", kTrainerRate), here());
+    const Time step = seconds(1 / rate);
+    if (!log_.steps.empty()) return step == log_.steps.front() ? Expected<void>{} : several("jobs: it trains twice");
+    if (kRounded / rate > 0.01) {
+      note(fmt::format("{} is rounded: the step is known to {:.0f} %", kTrainerRate, 100 * kRounded / rate));
+    }
+    return keep_step(step);
   }
 
   /// Megatron's arguments that are no counts: "sequence_parallel .... True".
@@ -206,18 +270,18 @@ class LogReader {
       const auto text = after(line, key);
       return text ? std::optional(text->substr(0, text->find_first_of(" \t\r"))) : std::nullopt;
     };
-    const auto keep = [&](std::string_view key, std::optional<bool>& target) {
+    const auto keep_word = [&](std::string_view key, std::optional<bool>& target) {
       if (const auto said = word(key)) target = *said == "True";
     };
-    keep(" sequence_parallel ..", log_.sequence);
-    keep(" use_distributed_optimizer ..", log_.shards);
-    keep(" account_for_embedding_in_pipeline_split ..", counts_embedding_);
-    keep(" account_for_loss_in_pipeline_split ..", counts_loss_);
+    keep_word(" sequence_parallel ..", log_.sequence);
+    keep_word(" use_distributed_optimizer ..", log_.shards);
+    keep_word(" account_for_embedding_in_pipeline_split ..", counts_embedding_);
+    keep_word(" account_for_loss_in_pipeline_split ..", counts_loss_);
     for (const std::string_view key : {kVirtualLayers, kVirtualStages, kVirtualSize}) {
       lists_chunks_ = lists_chunks_ || word(key).has_value();
     }
-    keep(" bf16 ..", bf16_);
-    keep(" fp16 ..", fp16_);
+    keep_word(" bf16 ..", bf16_);
+    keep_word(" fp16 ..", fp16_);
     if (const auto said = word(" fp8 ..")) fp8_ = *said != "None" && *said != "False";
     if (const auto said = word(" recompute_granularity ..")) log_.recompute = *said == "None" ? "none" : *said;
   }
@@ -263,7 +327,8 @@ class LogReader {
     if (back) note("the clock goes back: the time before and after this line is left out");
     if (last_ && *time > last_->second && !went_back_) {
       const auto steps = static_cast<double>(*step - last_->first);
-      log_.steps.push_back((*time - last_->second) / steps);
+      // Stamps are whole milliseconds; their difference has rounding besides.
+      log_.steps.push_back(milliseconds(std::round((*time - last_->second).in(milliseconds))) / steps);
     }
     went_back_ = back;
     last_ = {*step, *time};

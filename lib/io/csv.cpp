@@ -19,6 +19,15 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
+/// Spreadsheets of some languages write other separators; 0: none that stands alone.
+char other_separator(std::string_view header) {
+  if (header.find(',') != std::string_view::npos) return 0;
+  for (const char mark : {';', '\t'}) {
+    if (header.find(mark) != std::string_view::npos) return mark;
+  }
+  return 0;
+}
+
 }  // namespace
 
 Expected<CsvReader> CsvReader::open(std::istream& stream, std::string file, std::vector<std::string> columns,
@@ -30,6 +39,11 @@ Expected<CsvReader> CsvReader::open(std::istream& stream, std::string file, std:
   if (!first) return tl::unexpected<Error>(first.error());
   if (!*first) return fail(ErrorCode::kParse, "the file is empty", {reader.file_, 1, 1}, {"columns: " + join(columns)});
   if (auto fields = reader.split(); !fields) return tl::unexpected<Error>(fields.error());
+  if (const char mark = other_separator(reader.line_); mark != 0 && columns.size() > 1) {
+    return fail(ErrorCode::kParse,
+                fmt::format("columns are separated by {}, not by commas", mark == ';' ? "';'" : "tabs"), reader.at(0),
+                {"save it as CSV with commas (decimals with a point)"});
+  }
   std::vector<Error> errors;
   reader.place_.assign(columns.size(), kAbsent);
   for (std::size_t i = 0; i < reader.used_; ++i) {
@@ -100,6 +114,9 @@ Expected<bool> CsvReader::read_line() {
     ++line_number_;
     if (line_.size() > kMaxLine) {
       return fail(ErrorCode::kParse, fmt::format("a line of over {} characters", kMaxLine), {file_, line_number_, 1});
+    }
+    if (line_.find('\0') != std::string::npos) {
+      return fail(ErrorCode::kParse, "is no text: it has a zero byte", {file_, line_number_, 0});
     }
     if (!line_.empty() && line_.back() == '\r') line_.pop_back();
     if (line_number_ == 1 && line_.starts_with("\xEF\xBB\xBF")) line_.erase(0, 3);  // a byte-order mark

@@ -37,9 +37,9 @@ void mix_paths(std::vector<answer::Segment>& path, const std::vector<answer::Seg
 
 void mix(Timeline& line, const Timeline& other, double share) {
   const auto with = [share](Time& here, Time there) { here = here * (1.0 - share) + there * share; };
-  for (const auto part :
-       {&Breakdown::compute, &Breakdown::memory, &Breakdown::launch, &Breakdown::input_exposed,
-        &Breakdown::communication, &Breakdown::communication_exposed, &Breakdown::bubble, &Breakdown::other}) {
+  for (const auto part : {&Breakdown::compute, &Breakdown::memory, &Breakdown::launch, &Breakdown::input_exposed,
+                          &Breakdown::communication, &Breakdown::communication_exposed, &Breakdown::bubble,
+                          &Breakdown::other, &Breakdown::host_update}) {
     with(line.parts.*part, other.parts.*part);
   }
   for (const auto section : {&Timeline::step, &Timeline::forward, &Timeline::backward, &Timeline::earlier_passes,

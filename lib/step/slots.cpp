@@ -39,6 +39,7 @@ struct Clocks {
   Time alone;   // of that, before its first kernel, and for the last message after all of them
   Time bubble;
   Time update;
+  Time on_host;  // the CPU's update
 
   /// Of its step. Where ranks end it by themselves the next one follows, and the CPU cannot issue it sooner.
   [[nodiscard]] Time took() const { return max(done - begin, issued); }
@@ -169,7 +170,7 @@ void SlotStep::start(Clocks& clocks, std::uint32_t r, std::int64_t micro_batch) 
   free = end;
   if (programs_.kept(r) != SlotPrograms::Kept::kNothing) done(r, micro_batch) = end;
   if (!row.in_the_way) return;
-  clocks.exposed += end - clocks.done;
+  (row.kind == plan::RowKind::kHost ? clocks.on_host : clocks.exposed) += end - clocks.done;
   clocks.done = end;
 }
 
@@ -349,7 +350,8 @@ Timeline SlotStep::answer(answer::Detail detail) const {
   parts.launch = spent.launch;
   parts.communication_exposed = spent.exposed;
   parts.bubble = spent.bubble;
-  parts.other = line.waiting + line.contention;
+  parts.host_update = spent.on_host;
+  parts.other = line.waiting + line.contention + spent.on_host;
   const Time busy = spent.done - spent.begin + line.waiting + line.contention + line.decoding;
   line.step = with_input(step_, busy, passes, line);
   drop_rounding(parts, line.step);
@@ -366,6 +368,7 @@ Timeline SlotStep::answer(answer::Detail detail) const {
                         {"kernels slowed by collectives", line.contention},
                         {"waiting for the slowest GPU", line.waiting},
                         {"weight update", line.update},
+                        {"weight update on the CPU", parts.host_update},
                         {"waiting for input", parts.input_exposed}};
   return line;
 }

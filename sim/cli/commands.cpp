@@ -347,6 +347,14 @@ std::string servers_or(const io::Catalog& catalog, io::Kind kind) {
   return join(ids);
 }
 
+/// All that `list` takes.
+std::vector<std::string> list_kinds() {
+  std::vector<std::string> kinds;
+  for (const auto& [word, kind] : io::kKinds) kinds.emplace_back(word);
+  kinds.insert(kinds.end(), {"settings", "frameworks"});
+  return kinds;
+}
+
 }  // namespace
 
 int run_list(const std::vector<std::string>& arguments) {
@@ -396,7 +404,7 @@ int run_list(const std::vector<std::string>& arguments) {
     return print_answer(report::render_list("kind", rows, shape), shape, &*catalog);
   }
   const auto which = parse_choice(io::kKinds, kind, "kind");
-  if (!which) throw UsageError{which.error().message, which.error().notes.front() + " or 'settings' or 'frameworks'"};
+  if (!which) throw UsageError{which.error().message, suggestion(kind, list_kinds())};
   if (name.empty()) {
     const auto rows = report::list(*catalog, *which);
     return rows ? print_answer(report::render_list(kind, *rows, shape), shape, &*catalog) : print(rows.error());

@@ -76,7 +76,9 @@ int run_find(const std::vector<std::string>& arguments) {
   if (!settings) return print(settings.error());
   require_model_and_node(*settings, *catalog);
   const auto answer = whatif::find(*catalog, *settings, word, *asked, options);
-  return answer ? print_answer(report::render(*answer, shape), shape, &*catalog) : print(answer.error());
+  if (!answer) return print(answer.error());
+  const int status = print_answer(report::render(*answer, shape), shape, &*catalog);
+  return answer->reached ? status : kNoAnswer;
 }
 
 }  // namespace ddlsim::cli

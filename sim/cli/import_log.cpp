@@ -7,13 +7,14 @@
 #include "describe.h"
 #include "output.h"
 #include "program.h"
+#include "standard_input.h"
 
 namespace ddlsim::cli {
 namespace {
 
 constexpr std::string_view kLogExamples = R"(
-Logs of Megatron-LM, NeMo, torchtitan and MLPerf (:::MLLOG) are known. What is written is a table of runs, one row a
-log, for --measured of predict and what-if.
+Logs of Megatron-LM, NeMo, torchtitan, MLPerf (:::MLLOG) and Hugging Face's Trainer (train_steps_per_second) are known.
+What is written is a table of runs, one row a log, for --measured of predict and what-if.
 
 Examples:
   ddlsim import log train.log --gpus 64 --nodes 8 -o RUNS.csv
@@ -52,6 +53,9 @@ std::string split_columns(const importers::TrainingLog& log) {
                      flag(log.sequence, "yes", "no"), flag(log.shards, "1", "0"), log.recompute, log.precision);
 }
 
+/// No log knows a step better than to six digits: what a clock's differences have beyond them is rounding.
+std::string in_milliseconds(Time step) { return significant(step.in(milliseconds), 6) + " ms"; }
+
 Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {
   const auto log = importers::load_log(file);
   if (!log) return tl::unexpected<Error>(log.error());
@@ -73,10 +77,14 @@ Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("no log says in how many servers its {} GPUs were", gpus),
                 {file, 1, 1}, {"state it with --nodes"});
   }
+  if (flags.nodes > 0 && gpus % flags.nodes != 0) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} GPUs in {} servers: as many in each?", gpus, flags.nodes),
+                {file, 1, 1}, {"--nodes divides the GPUs of the run"});
+  }
   const auto [low, high] = log->spread();
   const auto global = global_batch_of(*log, flags);
   const std::size_t counted = log->steps.size() - log->warm_up();
-  std::string name = file;
+  std::string name = with_standard_input_named(file);
   for (char& c : name) c = c == '\n' || c == '\r' ? ' ' : c;
   std::string notes;
   for (const std::string& note : log->notes) notes += fmt::format("# {}: {}\n", name, note);
@@ -85,7 +93,7 @@ Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {
                      log->warm_up(), to_text(low), to_text(high),
                      global ? fmt::format(", global batch {}", *global) : "",
                      log->steps.size() == 1 ? "; one step alone: starting up may be in it" : "", gpus,
-                     std::max<std::int64_t>(flags.nodes, 1), to_exact_text(log->step()), batch_columns(*log, flags),
+                     std::max<std::int64_t>(flags.nodes, 1), in_milliseconds(log->step()), batch_columns(*log, flags),
                      split_columns(*log));
 }
 

@@ -95,6 +95,7 @@ Expected<answer::PlanChoice> search(const io::Catalog& catalog, const std::vecto
 struct PlanFlags {
   ScenarioFlags scenario;
   FormatFlags format;
+  ColumnsFlag columns;
   std::string objective = "time";
   std::string price;
   std::string limit;
@@ -106,6 +107,7 @@ struct PlanFlags {
   void add_to(CLI::App& app) {
     scenario.add_to(app);
     format.add_to(app, true);
+    columns.add_to(app);
     app.add_option("--objective", objective, "what is least")
         ->type_name(one_of(answer::kPlanObjectives))
         ->default_str("time");
@@ -139,7 +141,7 @@ whatif::PlanOptions PlanFlags::options(const CLI::App& app) const {
     if (app.count("--nodes") > 0) throw UsageError{"--nodes and --nodes-up-to", "state one of them"};
     options.nodes_up_to = *most;
   }
-  for (const char* other : {"--objective", "--price", "--limit", "--nodes-up-to"}) {
+  for (const char* other : {"--objective", "--price", "--limit", "--nodes-up-to", "--columns"}) {
     if (partition && app.count(other) > 0) {
       throw UsageError{std::string(other) + " with --partition", "one partition is the fastest: nothing is searched"};
     }
@@ -159,6 +161,7 @@ int run_plan(const std::vector<std::string>& arguments) {
   flags.add_to(app);
   parse(app, arguments);
   const report::Format shape = flags.format.get();
+  const auto own_columns = flags.columns.get(shape);
   whatif::PlanOptions options = flags.options(app);
   const auto shares = app.count("--on") > 0 ? read_shares(flags.on) : std::vector<whatif::GpuShare>{};
   const std::vector<whatif::Override> sets = flags.scenario.sets();
@@ -186,6 +189,13 @@ int run_plan(const std::vector<std::string>& arguments) {
                          to_text(choice->seconds), to_text(choice->pruned))
                  .c_str(),
              stderr);
+  if (own_columns) {
+    std::vector<report::NamedPrediction> rows{{"best", &choice->best.prediction}};
+    for (const answer::PlannedJob& one : choice->next) {
+      rows.push_back({std::to_string(rows.size() + 1), &one.prediction});
+    }
+    return print_answer(report::render_columns(rows, *own_columns, shape), shape, &*catalog);
+  }
   return print_answer(report::render(*choice, shape), shape, &*catalog);
 }
 

@@ -3,6 +3,7 @@
 #include "ddlsim/report/views.h"
 #include "ddlsim/whatif/validate.h"
 #include "program.h"
+#include "standard_input.h"
 #include "terminal.h"
 #include "value_types.h"
 
@@ -68,7 +69,8 @@ int run_validate(const std::vector<std::string>& arguments) {
   for (const std::string& file : files) {
     auto cases = io::load_cases(file);
     if (!cases) return print(cases.error());
-    sets.push_back({std::filesystem::path(file).stem().string(), std::move(*cases)});
+    const std::string name = is_standard_input(file) ? file : std::filesystem::path(file).stem().string();
+    sets.push_back({with_standard_input_named(name), std::move(*cases)});
   }
   if (!row.empty()) {
     const auto reading = whatif::read_case(*catalog, sets, row, options);

@@ -150,6 +150,7 @@ void bind_breakdown(py::module_& module) {
   part("communication_exposed", &Breakdown::communication_exposed);
   part("bubble", &Breakdown::bubble);
   part("other", &Breakdown::other);
+  part("host_update", &Breakdown::host_update);
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ Json breakdown(const answer::Breakdown& parts) {
           {"communication", parts.communication.in(seconds)},
           {"communication_exposed", parts.communication_exposed.in(seconds)},
           {"bubble", parts.bubble.in(seconds)},
-          {"other", parts.other.in(seconds)}};
+          {"other", parts.other.in(seconds)},
+          {"host_update", parts.host_update.in(seconds)}};
 }
 
 Json traffic(const std::vector<answer::LinkTraffic>& links) {

@@ -46,7 +46,8 @@ Bar bar_of(const std::string& name, const Prediction& p) {
   add("waiting for input", Ink::kOrange, parts.input_exposed);
   add("exposed communication", Ink::kVermilion, parts.communication_exposed);
   add("pipeline bubble", Ink::kPurple, parts.bubble);
-  add("other", Ink::kGrey, parts.other);
+  add("weight update on the CPU", Ink::kGreen, parts.host_update);
+  add("other", Ink::kGrey, parts.other - parts.host_update);
   return bar;
 }
 

@@ -105,6 +105,11 @@ const std::vector<Row>& own_rows() {
       {"  kernel launches", [](const Prediction& p) { return of_step(p.breakdown.launch, p); }},
       {"  waiting for input", [](const Prediction& p) { return of_step(p.breakdown.input_exposed, p); }},
       {"  exposed communication", [](const Prediction& p) { return of_step(p.breakdown.communication_exposed, p); }},
+      {"  weight update on the CPU",
+       [](const Prediction& p) {
+         const Time update = p.breakdown.host_update;
+         return is_nothing(update, p) ? "" : of_step(update, p);
+       }},
       {"  pipeline bubble",
        [](const Prediction& p) { return p.split.pipeline > 1 ? of_step(p.breakdown.bubble, p) : ""; }},
       {"communication in all", [](const Prediction& p) { return to_text(p.breakdown.communication); }},
@@ -237,11 +242,21 @@ std::string_view warning(const Prediction& p) {
   return p.memory.all() > p.memory.capacity ? "; DOES NOT FIT in GPU memory" : "; DOES NOT FIT in the servers' memory";
 }
 
-std::string headline(const answer::Alternative& a, const Prediction& base) {
+/// That a job comes to fit, or fits no more, with what its fullest GPU then holds; nothing of others.
+std::string fit_change(const Prediction& base, const Prediction& p) {
+  if (!base.fits || !p.fits || *base.fits == *p.fits) return "";
+  const bool on_gpu = max(base.memory.all(), p.memory.all()) > p.memory.capacity;  // else in the servers' memory
+  return fmt::format(
+      "{}{}; ", *p.fits ? "makes it fit" : "makes it too large",
+      on_gpu ? fmt::format(" ({} of {} on a GPU)", to_text(p.memory.all()), to_text(p.memory.capacity)) : "");
+}
+
+/// `fit`: what comes first of a job that does not fit, or would not.
+std::string headline(const answer::Alternative& a, const Prediction& base, const std::string& fit = "") {
   const bool same = a.prediction.bottleneck == base.bottleneck;
   const std::string goodput = goodput_change(base, a.prediction);
-  const bool same_step = !goodput.empty() && std::abs(a.speedup - 1.0) < 0.005;
-  return fmt::format("{}: {}: {}{}{}; {} bound by {}{}\n", a.name, same_step ? "same step" : factor(a, base),
+  const bool same_step = (!goodput.empty() || !fit.empty()) && std::abs(a.speedup - 1.0) < 0.005;
+  return fmt::format("{}: {}{}: {}{}{}; {} bound by {}{}\n", a.name, fit, same_step ? "same step" : factor(a, base),
                      change_of(base, a.prediction), range_of_factor(a, base), goodput, same ? "still" : "now",
                      a.prediction.bottleneck, warning(a.prediction));
 }
@@ -420,7 +435,9 @@ std::string comparison_text(const answer::Comparison& comparison, Format format)
   if (comparison.ranked) {
     text += best_of(comparison);
   } else {
-    for (const answer::Alternative& a : comparison.alternatives) text += headline(a, base);
+    for (const answer::Alternative& a : comparison.alternatives) {
+      text += headline(a, base, fit_change(base, a.prediction));
+    }
   }
   text += fmt::format("\nbaseline: {}; bound by {}{}\n\n", comparison.title, base.bottleneck, warning(base));
   text += (comparison.ranked ? rankings(comparison, format) : side_by_side(comparison).render(format)) + "\n";

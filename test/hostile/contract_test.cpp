@@ -362,3 +362,13 @@ TEST_CASE("contract: CSV is for programs: plain SI numbers, no units in cells", 
     CHECK_FALSE(std::regex_search(csv, std::regex("\"[0-9]+,[0-9]{3}|,[0-9.]+ [%A-Za-z/]+[,\n]|,x [0-9.]+[,\n]")));
   }
 }
+
+TEST_CASE("contract: one nearest kind, and the columns of a plan", "[hostile]") {
+  const Outcome kind = run_program({"list", "gpu"});
+  CHECK(kind.status == 2);
+  CHECK_THAT(kind.err, EndsWith("unknown kind 'gpu'\n  did you mean 'gpus'?\n"));
+  CHECK_THAT(run_program({"list", "setings"}).err, Contains("did you mean 'settings'?"));
+  const Outcome plan = run_program({"plan", "--model", "gpt2", "--node", "dgx-a100", "--gpus-per-node", "4",
+                                    "--global-batch", "8", "--columns", "nemo", "--format", "csv"});
+  CHECK_THAT(plan.out, StartsWith("Model,#-GPUs,") && Contains("\nbest,4,") && Contains("\n2,4,"));
+}

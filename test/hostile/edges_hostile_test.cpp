@@ -180,6 +180,13 @@ TEST_CASE("edges: - is standard input wherever a file is read", "[hostile][edges
           {"import", "hf", "-"},
           R"({"model_type":"gpt2","n_positions":1024,"n_embd":768,"n_head":12,"n_layer":12,"vocab_size":50257})"),
       StartsWith("model: \"stdin\"") && Contains("Hugging Face standard input"));
+  CHECK_THAT(answered_input({"import", "log", "-", "--gpus", "1"}, "train_step_timing in s: 2.5\n"),
+             Contains("# <stdin>: nemo"));
+  CHECK_THAT(answered_input({"validate", "-"},
+                            "id,group,source,model,framework,precision,gpu,gpus_per_node,nodes,total_gpus,"
+                            "intra_interconnect,inter_network,batch_per_gpu,architecture,extra,metric,value,notes\n"
+                            "a,g,paper,ResNet-50,PyTorch,FP32,V100,1,1,1,NVLink,,64,single,,images_per_s,300,\n"),
+             Contains("<stdin>") && !Contains("proc/self"));
   CHECK_THAT(answered_input({"collective", "--node", "dgx1-v100", "--table", "-", "--min", "4000", "--max", "4000"},
                             "op,gpus,nodes,size_bytes,time_us\nall_reduce,8,1,4000,1234\nall_reduce,8,1,40000,2234\n"),
              Contains("1234"));

@@ -108,6 +108,15 @@ TEST_CASE("hostile: servers follow from GPUs, a log's global batch goes with its
   CHECK_THAT(run_program({"import", "log", log, "--nodes", "8"}).out,
              Contains("batch,passes,global_batch,") && Contains("64,8,9100.5 ms,1,16,128,"));
   refused(1, {"import", "log", log, "--nodes", "8", "--global-batch", "256"}, {"--global-batch 256", "128"});
+  refused(1, {"import", "log", log, "--nodes", "3"}, {"64 GPUs in 3 servers: as many in each?"});
+  // A clock's differences have digits that are rounding.
+  const auto at = [](const std::string& clock, const std::string& step) {
+    return "[titan] 2025-03-12 " + clock + " - root - INFO - step: " + step + "  loss:  6.1\n";
+  };
+  const std::string titan =
+      folder.file("titan.log", "Building 1-D device mesh with ['dp_shard'], [16]\n" + at("11:10:21,511", "1") +
+                                   at("11:10:22,141", "2") + at("11:10:22,771", "3"));
+  CHECK_THAT(run_program({"import", "log", titan, "--nodes", "2"}).out, Contains("\n16,2,630 ms,"));
 }
 
 TEST_CASE("hostile: a scenario with questions is no scenario") {

@@ -219,7 +219,8 @@ TEST_CASE("schema: what every command prints is as its schema says", "[hostile][
     const std::string line = "cd '" DDLSIM_SOURCE_DATA "'; exec \"$DDLSIM\" " + question + " --json";
     const Outcome outcome = run_shell(line, folder.path(), 240);
     INFO(line << "\n" << outcome.err);
-    REQUIRE(outcome.status == 0);
+    // What cannot be reached is an answer too, in the same shape, and no value.
+    REQUIRE(outcome.status == (question.find("99.99 %") != std::string::npos ? 1 : 0));
     const bool lines = question.starts_with("sweep");
     for (std::size_t at = 0; at < outcome.out.size();) {
       const std::size_t end = lines ? outcome.out.find('\n', at) : outcome.out.size();

@@ -51,7 +51,8 @@ TEST_CASE("validate: wrong usage and bad tables", "[hostile]") {
   refuses(1, {"validate", table(kHeader + row("a", 1, "1") + row("a", 1, "1"))}, {"cases.csv:3:1", "stands twice"});
   refuses(1, {"validate", folder.file("long.csv", kHeader, "x", 2 << 20)}, {"long.csv:2:"});
   refuses(1, {"validate", folder.file("binary.csv", std::string("\x7f\x45\x4c\x46\0\0", 6), "\xff", 1000)},
-          {"binary.csv:1:"});
+          {"binary.csv:1: error: is no text: it has a zero byte"});
+  refuses(1, {"validate", table("id;group;source\n")}, {"separated by ';', not by commas"});
 }
 
 TEST_CASE("validate: rows nobody can predict are listed, and the others are predicted", "[hostile]") {

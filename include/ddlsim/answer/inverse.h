@@ -58,7 +58,7 @@ struct Inverse {
   std::string limit_setting{};                                  // "infinite", "1024"
   Prediction limit;                                             // the best that the variable can do
   std::string limit_text{};
-  std::optional<std::string> now{};      // the variable's value in the job as it is, and what that gives
+  std::optional<std::string> now{};  // the variable's value in the job as it is ("by its profile"), and what that gives
   std::optional<Prediction> baseline{};  // the job as it is
   std::string now_text{};
   bool monotone = true;

@@ -30,6 +30,7 @@ struct Breakdown {
   Time communication_exposed{};
   Time bubble{};
   Time other{};
+  Time host_update{};  // of `other`: the CPU updates weights, over its server's memory
 
   [[nodiscard]] Time step() const {
     return compute + memory + launch + input_exposed + communication_exposed + bubble + other;

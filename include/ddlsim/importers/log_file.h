@@ -8,18 +8,21 @@
 //   nemo         "... global_batch_size: 128 | ... | train_step_timing in s: 2.345"
 //   torchtitan   "2025-03-12 11:10:21,511 - root - INFO - step: 22 loss: ...": the time between two lines over the
 //                steps between them (of several ranks' lines of one step the first counts); where the clock goes back,
-//                neither that interval nor the next is one of steps
+//                neither that interval nor the next is one of steps; GPUs by "Building 1-D device mesh with
+//                ['dp_shard'], [16]", or its newer "device mesh with parallelism: pp=1, ..."
 //   mlperf       ":::MLLOG {...}": tracked_stats with train_step_time (s), or with throughput (samples/s) under the
 //                global_batch_size; else epoch_start to epoch_stop over ceil(train_samples / global_batch_size) steps
 //                (floor, where drop_last is true). Numbers may be in quotes
+//   huggingface  "{'train_runtime': 100.0, ..., 'train_steps_per_second': 2.0, ...}" at the Trainer's end: the run's
+//                mean, as one step
 // The first tenth of the steps, two at least where there are more, is warm-up and left out, of two the first; the run's
 // step is the median of the others.
 //
 // Worked example: steps of 9, 9, 2, 2.1, 2.2 s: two are left out, the step is 2.1 s.
 //
 // Limits: a log says little of the job. GPUs and nodes must be stated where it does not name them. Whatever lies
-// between steps (evaluation, checkpoints) is in torchtitan's and MLPerf's epochs; the median leaves it out of
-// torchtitan's.
+// between steps (evaluation, checkpoints) is in torchtitan's, in MLPerf's epochs and in Hugging Face's mean, start-up
+// too; the median leaves it out of torchtitan's.
 #pragma once
 
 #include <cstdint>
@@ -35,12 +38,13 @@
 
 namespace ddlsim::importers {
 
-enum class LogFormat { kMegatron, kNemo, kTorchtitan, kMlperf };
+enum class LogFormat { kMegatron, kNemo, kTorchtitan, kMlperf, kTrainer };
 
-inline constexpr Choices<LogFormat, 4> kLogFormats{{{"megatron", LogFormat::kMegatron},
+inline constexpr Choices<LogFormat, 5> kLogFormats{{{"megatron", LogFormat::kMegatron},
                                                     {"nemo", LogFormat::kNemo},
                                                     {"torchtitan", LogFormat::kTorchtitan},
-                                                    {"mlperf", LogFormat::kMlperf}}};
+                                                    {"mlperf", LogFormat::kMlperf},
+                                                    {"huggingface", LogFormat::kTrainer}}};
 
 struct TrainingLog {
   LogFormat format = LogFormat::kMegatron;

@@ -18,6 +18,9 @@
 // GB a GPU; zero 3 leaves 158 GB, so 16 GPUs are needed, which leave 79 GB, and more for activations: 24.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/whatif/scenario.h"
 
@@ -26,5 +29,8 @@ namespace ddlsim::whatif {
 /// A note on a prediction that does not fit: "what makes it fit: parallel.zero=3 (61 GB); the smallest cluster found: 4
 /// servers (32 GPUs) with ...".
 void add_ways_to_fit(const Scenario& scenario, answer::Prediction& prediction);
+
+/// ", 7 more of each server idle: ..." of several servers whose GPUs the job does not all use; else nothing.
+[[nodiscard]] std::string idle_gpus(const hardware::Cluster& cluster, std::int64_t nodes);
 
 }  // namespace ddlsim::whatif

@@ -51,6 +51,7 @@ class Breakdown:
     communication_exposed: float
     bubble: float
     other: float
+    host_update: float
     def to_dict(self) -> dict[str, float]: ...
 
 class Traffic(Record):

@@ -268,7 +268,7 @@ def _unpicklable(self):
 
 def _breakdown_dict(self):
     """The parts, in seconds."""
-    names = "compute memory launch input_exposed communication communication_exposed bubble other".split()
+    names = "compute memory launch input_exposed communication communication_exposed bubble other host_update".split()
     return {name: getattr(self, name) for name in names}
 
 
@@ -277,7 +277,8 @@ def _finish_classes():
     Prediction.__doc__ = """How long a step takes, and where it goes; fields are those of `ddlsim predict --json`.
 
     step_time_s, throughput_samples_per_s, scaling_efficiency, mfu, hfu (shares), interval_90_s (low, high),
-    breakdown_s (compute, memory, launch, input_exposed, communication, communication_exposed, bubble, other: seconds),
+    breakdown_s (compute, memory, launch, input_exposed, communication, communication_exposed, bubble, other, and of it
+    host_update: seconds),
     memory_bytes_per_gpu, fits (None: not known), bottleneck, provenance, fidelity, architecture, gpus, batch_per_gpu,
     sample, notes, title; traffic, memory, input, parallel, critical_path, training as the JSON has them.
     """

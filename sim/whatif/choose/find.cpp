@@ -3,15 +3,22 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "choose/find_search.h"
 #include "choose/find_start.h"
 #include "choose/find_transport.h"
+#include "ddlsim/cost/price.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::whatif {
+namespace {
+
+constexpr double kSameStep = 1e-3;
+
+}  // namespace
 
 std::vector<std::string> FindSearch::no_jobs() const {
   const auto is_none = [](const auto& tried) { return !tried.second.prediction; };
@@ -64,6 +71,22 @@ void FindSearch::answer_with(double value, answer::Inverse& result) {
   for (const Override& setting : changes(value)) result.settings.emplace_back(setting.path, setting.value);
 }
 
+/// An efficiency that nobody states may have no part in the job as it is: then no value gives what the job gives.
+void FindSearch::describe_now(double metric, answer::Inverse& result) {
+  result.now_text = measured_text(condition_, metric, baseline_->sample);
+  if (!now_) return;
+  const auto stated = changes(*now_);
+  result.now = stated.front().value;
+  if (!variable_.path.starts_with("efficiency.")) return;
+  const auto same = predict_with(stated);
+  if (!same || std::abs(same->step_time / baseline_->step_time - 1) < kSameStep) return;
+  const bool kernels = variable_.path == "efficiency.compute" || variable_.path == "efficiency.memory";
+  const bool profile = kernels && cost::by_profiles(*scenario_);
+  result.now = profile ? "by its profile" : "as modelled";
+  result.notes.push_back(fmt::format("{}: nobody states it now; stated, it takes the place of {}", variable_.path,
+                                     profile ? "the GPU's profile" : "what the model has there"));
+}
+
 Expected<answer::Inverse> FindSearch::run(const FindOptions& options) {
   auto start = start_of_search(catalog_, base_, variable_, predictor_);
   if (!start) return tl::unexpected<Error>(start.error());
@@ -99,10 +122,9 @@ Expected<answer::Inverse> FindSearch::run(const FindOptions& options) {
   result.limit_setting = limit_text(best());
   result.limit = *at_limit.prediction;
   result.limit_text = measured_text(condition_, at_limit.metric, baseline_->sample);
-  if (now_) result.now = changes(*now_).front().value;
-  result.now_text = measured_text(condition_, *now, baseline_->sample);
   result.baseline = baseline_;
   result.notes = notes_of_answer(catalog_, base_, *scenario_, result);
+  describe_now(*now, result);
   describe_tries(result);
   result.predictions = probes_.size() + 1;
   if (start->instead) {

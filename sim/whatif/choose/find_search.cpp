@@ -46,17 +46,21 @@ Expected<Scenario> FindSearch::with_runs(Scenario scenario) const {
   return corrected(std::move(scenario), scenario_->own_runs);
 }
 
+Expected<answer::Prediction> FindSearch::predict_with(std::span<const Override> changed) {
+  std::vector<Override> settings = base_;
+  settings.insert(settings.end(), changed.begin(), changed.end());
+  return resolve(catalog_, settings)
+      .and_then([&](Scenario s) { return with_runs(std::move(s)); })
+      .and_then([&](const Scenario& s) { return predictor_.predict(s); });
+}
+
 const Probe& FindSearch::probe(double value) {
   const auto [at, fresh] = probes_.try_emplace(value);
   Probe& one = at->second;
   if (!fresh) return one;
-  std::vector<Override> settings = base_;
   const auto changed = changes(value);
   one.setting = changed.front().value;
-  settings.insert(settings.end(), changed.begin(), changed.end());
-  auto prediction = resolve(catalog_, settings)
-                        .and_then([&](Scenario s) { return with_runs(std::move(s)); })
-                        .and_then([&](const Scenario& s) { return predictor_.predict(s); });
+  auto prediction = predict_with(changed);
   if (!prediction) {
     one.refusal = prediction.error().message;
     return one;

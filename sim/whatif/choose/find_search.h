@@ -54,6 +54,7 @@ class FindSearch {
   }
   [[nodiscard]] std::vector<Override> changes(double value) const;
   [[nodiscard]] Expected<Scenario> with_runs(Scenario scenario) const;
+  Expected<answer::Prediction> predict_with(std::span<const Override> changed);
   const Probe& probe(double value);
   [[nodiscard]] bool side(const Probe& one) const;
   [[nodiscard]] bool holds(const Probe& one) const;
@@ -76,6 +77,7 @@ class FindSearch {
   [[nodiscard]] double off(const Probe& one) const;
   [[nodiscard]] std::string limit_text(double value) const;
   void answer_with(double value, answer::Inverse& result);
+  void describe_now(double metric, answer::Inverse& result);
   void describe_tries(answer::Inverse& result) const;
 
   const io::Catalog& catalog_;

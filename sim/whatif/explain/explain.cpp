@@ -163,7 +163,8 @@ void Explainer::step() {
   add("T_input", "waiting for input", b.input_exposed, false);
   add("T_exposed", "communication that kernels do not hide", b.communication_exposed, true);
   add("T_bubble", "stages waiting for each other", b.bubble, false);
-  add("T_other", "kernels slowed by collectives, waiting for the slowest GPU", b.other, false);
+  add("T_other", "kernels slowed by collectives, waiting for the slowest GPU, weight update on the CPU", b.other,
+      false);
   parts_.push_back(part.is(equation, prediction_.step_time));
 }
 

@@ -64,7 +64,12 @@ void explain_split(const Question& question, const Laid& laid, ExplainedParts& p
   other.above("T_wait", "waiting for the slowest", line.waiting);
   other.with("contention", "multiprocessors and memory that running collectives take", line.contention, "analytic",
              kSchedule);
-  parts.push_back(other.is("T_wait + contention", line.parts.other));
+  const Time on_host = line.parts.host_update;
+  if (on_host > Time::zero()) {
+    other.with("H", "weight update on the CPU, over its server's memory", on_host, "analytic", kSchedule);
+  }
+  parts.push_back(
+      other.is(on_host > Time::zero() ? "T_wait + contention + H" : "T_wait + contention", line.parts.other));
 
   PartBuilder exposed("exposed", "communication that kernels do not hide", "T_exposed");
   exposed

@@ -40,7 +40,7 @@ std::array<Resource, 11> resources_of(const Question& question, const Laid& laid
   const bool servers = laid.step && laid.step->servers;
   const plan::Parallel& split = question.scenario.parallel;
   const bool in_host = servers || split.offload_optimizer || split.offload_activations;
-  const Time at_servers = in_host ? parts.communication : Time::zero();
+  const Time at_servers = in_host ? parts.communication + parts.host_update : Time::zero();
   const auto transport = cluster.node.network.transport->value_or(cost::assumed_transport(cluster.node));
   const bool by_tcp = transport == hardware::NetworkTransport::kTcp ||
                       question.scenario.collective.kind == plan::CollectiveLibraryKind::kGloo;

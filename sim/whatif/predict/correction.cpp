@@ -134,7 +134,7 @@ void scale(answer::Prediction& prediction, double factor) {
   prediction.step_time = prediction.step_time * factor;
   answer::Breakdown& parts = prediction.breakdown;
   for (Time* part : {&parts.compute, &parts.memory, &parts.launch, &parts.communication, &parts.communication_exposed,
-                     &parts.input_exposed, &parts.bubble, &parts.other}) {
+                     &parts.input_exposed, &parts.bubble, &parts.other, &parts.host_update}) {
     *part = *part * factor;
   }
   for (answer::Segment& segment : prediction.critical_path) segment.time = segment.time * factor;

@@ -338,12 +338,18 @@ std::string cluster_that_holds(const plan::Job& job) {
   if (!best) return "no number of such servers is found that holds it";
   const std::int64_t gpus = best->nodes * job.cluster.gpus_per_node;
   const FittingChanges needed = those_needed(on_servers(job, best->nodes), std::move(best->recipe));
-  return fmt::format("the smallest cluster found: {} server{} ({} GPU{}) {}", best->nodes, best->nodes == 1 ? "" : "s",
-                     gpus, gpus == 1 ? "" : "s",
+  return fmt::format("the smallest cluster found: {} server{} ({} GPU{}{}) {}", best->nodes,
+                     best->nodes == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s", idle_gpus(job.cluster, best->nodes),
                      needed.empty() ? "with the settings as they are" : "with " + list_of(needed, " and "));
 }
 
 }  // namespace
+
+std::string idle_gpus(const hardware::Cluster& cluster, std::int64_t nodes) {
+  const std::int64_t idle = cluster.node.gpus - cluster.gpus_per_node;
+  if (idle < 1 || nodes < 2) return "";
+  return fmt::format(", {} more of each server idle: gpus_per_node={} may need fewer servers", idle, cluster.node.gpus);
+}
 
 void add_ways_to_fit(const Scenario& scenario, answer::Prediction& prediction) {
   const plan::Job& job = scenario;

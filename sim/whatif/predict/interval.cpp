@@ -35,7 +35,7 @@ std::pair<Time, Time> interval_as_asked(const Question& question, const answer::
     return {line.step * ends->low, line.step * ends->high};
   }
   if (!measured && question.calibrated() == nullptr) return {line.step * kInterval90Low, line.step * kInterval90High};
-  const Time exposed = line.parts.communication_exposed;
+  const Time exposed = line.parts.communication_exposed + line.parts.host_update;
   std::pair<Time, Time> interval{line.step * kMeasuredInterval90Low - exposed * 0.5,
                                  line.step * kMeasuredInterval90High + exposed};
   if (measured) return interval;

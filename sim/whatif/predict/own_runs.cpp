@@ -14,6 +14,8 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 #include "predict/correction.h"
+#include "predict/interval.h"
+#include "predict/prediction.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -32,6 +34,9 @@ constexpr double kMostShare = 5;
 
 /// A step that takes longer by so much is in another unit, or of something else.
 constexpr double kMostWait = 100;
+
+/// A step that takes so many times the upper end of what the model expects is likely in another unit.
+constexpr double kLikelyUnit = 4;
 
 /// One run, asked.
 struct AskedRun {
@@ -102,8 +107,7 @@ Expected<void> check_work(const OwnRun& run) {
                             place(run.scenario), run.step / model->step_time, to_text(model->step_time)),
                 run.where, {"look at the unit, the batch, and whether it is a step or an epoch"});
   }
-  // Winograd's transforms do with fewer products than the model has.
-  const Time least = model->step_time * std::min(model->mfu, model->hfu);
+  const Time least = least_of_work(*model);
   if (least <= run.step) return {};
   std::vector<std::string> notes{"look at the unit, the batch, and the precision (--precision tf32?)"};
   if (const std::int64_t passes = run.scenario.strategy.accumulation; passes > 1) {
@@ -294,6 +298,22 @@ std::optional<std::string> doubtful(const std::vector<AskedRun>& asked, std::spa
                      to_text(run.step), place(run.scenario), where, to_text(run.step * ratio));
 }
 
+/// "a measured step of 91 s on one GPU is 10 times what the model says (9 s): look at the unit, ...": of the first run
+/// that takes so long.
+std::optional<std::string> unlikely_unit(std::span<const OwnRun> runs) {
+  for (const OwnRun& run : runs) {
+    const auto question = ask(run.scenario);
+    if (!question) continue;
+    const auto laid = lay_out(*question, {}, answer::Detail::kParts);
+    if (!laid || run.step <= interval_of(*question, laid->line).second * kLikelyUnit) continue;
+    return fmt::format(
+        "your step of {} on {} is {:.0f} times what the model says ({}): look at the unit, the batch, and whether it "
+        "is one step",
+        to_text(run.step), place(run.scenario), run.step / laid->line.step, to_text(laid->line.step));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Expected<void> check_runs(std::span<const OwnRun> runs) {
@@ -342,6 +362,7 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
                                         by_gpu ? *factor : std::exp(learnt->posterior_.base())));
   for (std::string& text : sentences(asked, smallest)) learnt->learnt_.push_back(std::move(text));
   for (std::string& text : spreads(runs)) learnt->learnt_.push_back(std::move(text));
+  if (auto unit = unlikely_unit(runs)) learnt->learnt_.push_back(std::move(*unit));
   if (const auto doubt = doubtful(asked, points, learnt->posterior_)) learnt->learnt_.push_back(*doubt);
   return learnt;
 }

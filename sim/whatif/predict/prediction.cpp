@@ -244,6 +244,11 @@ Expected<plan::Needed> needed_by(const Scenario& scenario) {
   return plan::lower(scenario).map([&](const plan::StepPlan& plan) { return plan::needed_by(scenario, plan); });
 }
 
+// Winograd's transforms do with fewer products than the model has.
+Time least_of_work(const Prediction& prediction) {
+  return prediction.step_time * std::min(prediction.mfu, prediction.hfu);
+}
+
 namespace {
 
 /// What the bytes of a step take at the network's full rate; nothing can be faster.
@@ -255,11 +260,12 @@ Time least_on_network(const Question& question, const std::vector<answer::LinkTr
   return Time::zero();
 }
 
-/// What a step takes at the least: its bytes on the network, its samples from storage of stated rates.
-Time least_step(const Question& question, const std::vector<answer::LinkTraffic>& traffic) {
+/// What a step takes at the least: its bytes on the network, its samples from storage of stated rates, its work at the
+/// GPU's peak.
+Time least_step(const Question& question, const Prediction& prediction) {
   const auto passes = static_cast<double>(passes_in_step(question));
   const Time reading = question.plan ? cost::least_reading(question.scenario) * passes : Time::zero();
-  return max(least_on_network(question, traffic), reading);
+  return max(max(least_on_network(question, prediction.traffic), reading), least_of_work(prediction));
 }
 
 }  // namespace
@@ -316,7 +322,7 @@ Expected<Prediction> prediction_of(const Question& question) {
   if (scenario.own_runs) correct(question, unmeasured, prediction);
   prediction.input = input_part(question, prediction);
   prediction.interval_90.first =
-      max(prediction.interval_90.first, min(least_step(question, prediction.traffic), prediction.step_time));
+      max(prediction.interval_90.first, min(least_step(question, prediction), prediction.step_time));
   StepShape shape{.step = prediction.step_time,
                   .kernels = prediction.breakdown.compute + prediction.breakdown.memory,
                   .global_batch = prediction.split.global_batch(),

@@ -10,6 +10,9 @@ namespace ddlsim::whatif {
 
 [[nodiscard]] Expected<answer::Prediction> prediction_of(const Question& question);
 
+/// What a step's work takes at its GPUs' peak: none can be faster.
+[[nodiscard]] Time least_of_work(const answer::Prediction& prediction);
+
 /// Whether `prediction_of` has an answer where a step was laid out as so long, and is so long as its runs correct it.
 /// Errors: those of `prediction_of`.
 [[nodiscard]] Expected<void> check_answer(const Question& question, Time laid_out, Time corrected);

@@ -15,6 +15,7 @@
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/fitting.h"
 #include "ddlsim/whatif/predict.h"
 #include "search/plan_bound.h"
 #include "search/plan_correction.h"
@@ -326,7 +327,8 @@ class SmallestCluster {
   [[nodiscard]] std::string not_found() const;
   [[nodiscard]] std::string named(std::int64_t nodes) const {
     const hardware::Cluster& cluster = space_.base().cluster;
-    return fmt::format("{} x {} ({} GPUs)", to_text(nodes), cluster.node.name, to_text(nodes * cluster.gpus_per_node));
+    return fmt::format("{} x {} ({} GPUs{})", to_text(nodes), cluster.node.name, to_text(nodes * cluster.gpus_per_node),
+                       idle_gpus(cluster, nodes));
   }
 
   const PlanSpace& space_;

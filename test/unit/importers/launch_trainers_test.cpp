@@ -146,7 +146,12 @@ TEST_CASE("launch: software is that of the framework's published runs", "[unit][
   CHECK(value(plain, "parallel.states") == way.states);
   CHECK(value(plain, "strategy.gradients") == way.gradients);
   CHECK(value(plain, "fusion") == "-");
-  CHECK(value(titan("[compile]\nenable = true\n"), "fusion") == "all");
+  const LaunchImport compiled = titan("[compile]\nenable = true\n");
+  CHECK(value(compiled, "fusion") == "all");
+  // As published runs that were compiled are read, and not said to be single operators.
+  CHECK(value(compiled, "software.fused") == "no");
+  CHECK_THAT(write_scenario(compiled, "", ""), Catch::Contains("no fused kernels of its own beside what is compiled"));
+  CHECK_THAT(write_scenario(plain, "", ""), Catch::Contains("single operators unless compiled"));
   CHECK(value(titan("dtype = \"bfloat16\"\n"), "parallel.states") == "pure-16");
   CHECK(value(titan("mixed_precision_param = \"float32\"\n"), "parallel.states") == "fp32");
   CHECK(value(titan("mixed_precision_reduce = \"bfloat16\"\n"), "strategy.gradients") == "bf16");

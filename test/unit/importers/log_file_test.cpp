@@ -266,3 +266,43 @@ TEST_CASE("log: without steps, of several jobs or programs, with steps that are 
   REQUIRE_FALSE(where);
   CHECK(where.error().where.line == 4);
 }
+
+TEST_CASE("log: torchtitan's device mesh says how many GPUs there are", "[unit][importers]") {
+  const auto gpus = [](const std::string& mesh) {
+    const std::string line = "[titan] 2025-03-12 11:10:21,511 - root - INFO - ";
+    return read(line + mesh + "\n" + line + "step: 1  loss: 12.2\n[titan] 2025-03-12 11:10:22,511 - root - INFO - " +
+                "step: 2  loss: 12.2\n")
+        .value()
+        .gpus;
+  };
+  CHECK(gpus("Building 1-D device mesh with ['dp_shard'], [16]") == 16);
+  CHECK(gpus("Building 3-D device mesh with ['pp', 'dp_shard', 'tp'], [2, 4, 8]") == 64);
+  CHECK(gpus("Building 0-D device mesh with [], []") == 1);
+  // Ranks of experts are among those of the replicas.
+  CHECK(gpus("Building device mesh with parallelism: pp=2, dp_replicate=1, dp_shard=8, cp=2, tp=4, ep=8, etp=1") ==
+        128);
+  CHECK_FALSE(gpus("Building device mesh with dimensions:"));
+  CHECK_FALSE(gpus("Building 1-D device mesh with ['dp_shard'], [many]"));
+}
+
+TEST_CASE("log: Hugging Face's Trainer says how many steps a second it took", "[unit][importers]") {
+  const std::string end =
+      "{'train_runtime': 100.0, 'train_samples_per_second': 64.0, 'train_steps_per_second': 2.0, 'train_loss': 1.2}\n";
+  const auto log = read("{'loss': 1.2, 'epoch': 0.5}\n" + end);
+  REQUIRE(log);
+  CHECK(log->format == LogFormat::kTrainer);
+  CHECK(in_seconds(*log) == std::vector<double>{0.5});
+  CHECK(log->notes.empty());
+  CHECK(in_seconds(*read("{'train_runtime': '1196', 'train_steps_per_second': '0.25', 'epoch': '3'}\n")) ==
+        std::vector<double>{4});
+  // The same again, as all_results.json has it.
+  CHECK(in_seconds(*read(end + "  \"train_steps_per_second\": 2.0\n")) == std::vector<double>{0.5});
+  CHECK(error_of(end + "{'train_steps_per_second': 3.0}\n") == "the log is of several jobs: it trains twice");
+  CHECK(error_of("{'train_steps_per_second': 0.0}\n") == "train_steps_per_second: no rate above zero");
+  CHECK(error_of("{'train_steps_per_second': '...'}\n") == "train_steps_per_second: no rate above zero");
+  // Of two digits the second is half a unit off at most: 0.0005 of 0.025.
+  CHECK(read("{'train_steps_per_second': 0.025}\n")->notes ==
+        std::vector<std::string>{"line 1: train_steps_per_second is rounded: the step is known to 2 %"});
+  // Steps that another program prints one by one say more.
+  CHECK(in_seconds(*read("train_step_timing in s: 2.5\n" + end)) == std::vector<double>{2.5});
+}

@@ -79,6 +79,15 @@ TEST_CASE("csv: an unknown column offers the nearest one", "[unit][io]") {
   CHECK(reader.error().notes == Lines{"did you mean 'count'?"});
 }
 
+TEST_CASE("csv: what is no text, or has another separator, is said once", "[unit][io]") {
+  using namespace std::string_literals;
+  CHECK(header_faults("\x7f"
+                      "ELF\0\1\n"s) == Lines{"1:0 is no text: it has a zero byte"});
+  CHECK(rows_of("id,count,rate\na,\0,1\n"s) == Rows{{"2:0 is no text: it has a zero byte"}});
+  CHECK(header_faults("id;count;rate\n") == Lines{"1:1 columns are separated by ';', not by commas"});
+  CHECK(header_faults("id\tcount\trate\n") == Lines{"1:1 columns are separated by tabs, not by commas"});
+}
+
 TEST_CASE("csv: an empty file has no columns", "[unit][io]") {
   CHECK(header_faults("") == Lines{"1:1 the file is empty"});
   CHECK(header_faults("\n# nothing but a comment\n\n") == Lines{"1:1 the file is empty"});

@@ -197,7 +197,10 @@ TEST_CASE("slots: an offloaded optimizer", "[unit][step]") {
     return row.kind == RowKind::kHost ? milliseconds(5) : milliseconds(4);
   }));
   CHECK(ms(line) == Approx(19));
-  CHECK(line.parts.communication_exposed.in(milliseconds) == Approx(13));
+  CHECK(line.parts.communication_exposed.in(milliseconds) == Approx(8));  // of copies
+  CHECK(line.parts.host_update.in(milliseconds) == Approx(5));
+  CHECK(line.parts.other.in(milliseconds) == Approx(5));
+  CHECK(line.parts.step().in(milliseconds) == Approx(19));
 }
 
 TEST_CASE("slots: the CPU issues kernels one by one, and goes on while the GPU waits", "[unit][step]") {

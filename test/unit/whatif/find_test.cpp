@@ -419,3 +419,16 @@ TEST_CASE("find: what nobody says yet can be looked for", "[unit][find]") {
   writes.push_back({"checkpoint.bandwidth", rate.setting, {}});
   CHECK(predict(resolve(catalog(), writes).value())->goodput->share >= 0.9 - 1e-3);
 }
+
+TEST_CASE("find: an efficiency that a profile stands for is no value of now", "[unit][find]") {
+  const auto base = job();
+  const double step = with(base, {}).step_time.in(milliseconds);
+  const std::string slower = "step_time = " + std::to_string(1.2 * step) + " ms";
+  const auto answer = found(base, "efficiency.compute", slower.c_str());
+  CHECK(answer.now == "by its profile");
+  CHECK_THAT(answer.notes, Catch::VectorContains(std::string("efficiency.compute: nobody states it now; stated, it "
+                                                             "takes the place of the GPU's profile")));
+  // Stated, it is what gives the step.
+  CHECK(found(job({{"efficiency.compute", "60%", {}}}), "efficiency.compute", slower.c_str()).now == "60 %");
+  CHECK(found(job({{"gpu.calibration", "none", {}}}), "efficiency.memory", slower.c_str()).now == "70 %");
+}

@@ -56,6 +56,13 @@ TEST_CASE("fitting: the smallest cluster holds the job, and a server less does n
   CHECK(predicted(with(with(kLlama, kShared), {{"nodes", "1", {}}})).fits == false);
 }
 
+TEST_CASE("fitting: of servers whose GPUs a job does not all use, the idle ones are named", "[unit][whatif]") {
+  const Settings one = with(kLlama, {{"gpus_per_node", "1", {}}});
+  CHECK_THAT(ways(one), Contains("the smallest cluster found: 17 servers (17 GPUs, 7 more of each server idle: "
+                                 "gpus_per_node=8 may need fewer servers)"));
+  CHECK_THAT(ways(kLlama), !Contains("idle"));
+}
+
 TEST_CASE("fitting: the change that is named makes it fit", "[unit][whatif]") {
   const Settings bert{{"model", "bert_large", {}}, {"node", "dgx1-v100", {}}, {"batch", "64", {}}};
   CHECK_THAT(ways(bert), StartsWith("parallel.recompute=full (9.29"));

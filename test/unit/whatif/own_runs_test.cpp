@@ -479,3 +479,14 @@ TEST_CASE("own runs: twice the GPUs are at most twice as fast, whatever a coordi
   CHECK(two.speedup > 1);
   CHECK(two.speedup_interval_90.first < 2);
 }
+
+TEST_CASE("own runs: a step that takes far longer than expected is said to be of another unit", "[unit][whatif]") {
+  const auto expected = predicted(job({{"nodes", "1", {}}}));
+  const auto with = [&](double times) {
+    const double step = expected.interval_90.second.in(milliseconds)*times;
+    return predicted(job({{"nodes", "1", {}}, {"measured.step", std::to_string(step) + " ms", {}}}));
+  };
+  CHECK(says(with(4.1), "look at the unit, the batch, and whether it is one step"));
+  CHECK(with(4.1).step_time > expected.step_time * 4);  // it is believed all the same
+  CHECK_FALSE(says(with(3.9), "look at the unit"));
+}

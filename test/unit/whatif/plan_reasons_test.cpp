@@ -28,6 +28,12 @@ TEST_CASE("plan reasons: what fails on the host's memory is not explained by the
   CHECK_THAT(why, Contains("the smallest cluster that fits: 2 x "));
 }
 
+TEST_CASE("plan reasons: GPUs that servers have and the job does not use are named", "[unit][whatif]") {
+  const auto why = refused_plan(
+      {{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}}, {"gpus_per_node", "1", {}}, {"global_batch", "8", {}}});
+  CHECK_THAT(why, Contains("2 x NVIDIA DGX H100 (2 GPUs, 7 more of each server idle: gpus_per_node=8 may need fewer"));
+}
+
 TEST_CASE("plan reasons: numbers of servers are tried that degrees divide", "[unit][whatif]") {
   // One GPU of 24 GB a server: at least 271 of them hold the states, a prime. 256 samples and blocks divide powers
   // of 2.
