@@ -176,6 +176,25 @@ void change_layers(workload::Model& model, bool relu, bool dropout) {
   if (!dropout) std::erase_if(model.layers, workload::is_dropout);
 }
 
+/// Of attention in several kernels dropout is the last one between both products.
+void keep_all_scores(workload::Layer& layer) {
+  const auto is_elementwise = [](const primitives::Kernel& kernel) {
+    const auto* bound = std::get_if<primitives::MemoryBoundKernel>(&kernel.shape);
+    return bound != nullptr && bound->kind == primitives::MemoryBoundKind::kElementwise;
+  };
+  const auto last = std::find_if(layer.forward.rbegin(), layer.forward.rend(), is_elementwise);
+  if (layer.scores == 0 || last == layer.forward.rend()) return;
+  layer.forward.erase(std::next(last).base());
+  layer.forward_elements -= 2 * layer.scores;
+  --layer.forward_kernels;
+}
+
+/// As inference runs.
+void drop_nothing(workload::Model& model) {
+  std::erase_if(model.layers, workload::is_dropout);
+  for (workload::Layer& layer : model.layers) keep_all_scores(layer);
+}
+
 /// With the head of pre-training over all positions, or a classifier.
 std::string bert_config(const io::Case& one, const Sizes& sizes) {
   Config config = sized_config(sizes);
@@ -348,11 +367,17 @@ Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Cas
   return std::make_shared<const workload::Model>(std::move(model));
 }
 
-std::shared_ptr<const workload::Model> with_activation_of(const io::Case& one,
-                                                          std::shared_ptr<const workload::Model> model) {
-  if (!says(one, "activation", "gelu")) return model;
+Expected<std::shared_ptr<const workload::Model>> as_run(const io::Case& one,
+                                                        std::shared_ptr<const workload::Model> model) {
+  const bool whole = says(one, "activation", "gelu");
+  const bool evaluates = one.metric == io::CaseMetric::kForwardMilliseconds;
+  if (!whole && !evaluates) return model;
   workload::Model changed = *model;
-  activate_by(changed, "gelu");
+  if (whole) activate_by(changed, "gelu");
+  if (evaluates) drop_nothing(changed);
+  auto totals = workload::total(changed.layers);
+  if (!totals) return tl::unexpected<Error>(totals.error());
+  changed.totals = std::move(*totals);
   return std::make_shared<const workload::Model>(std::move(changed));
 }
 

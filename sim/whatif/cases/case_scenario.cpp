@@ -376,8 +376,11 @@ Expected<Scenario> CaseReader::resolved(const io::Case& one, std::vector<Overrid
   if (is_known_split(one) || !gives_sizes(one)) {
     settings.insert(settings.end(), stated_.begin(), stated_.end());
     auto scenario = resolve(catalog_, settings);
-    if (scenario) scenario->model = with_activation_of(one, scenario->model);
-    if (scenario && is_known_split(one)) scenario->framework = one.framework;
+    if (!scenario) return scenario;
+    auto model = as_run(one, scenario->model);
+    if (!model) return tl::unexpected<Error>(model.error());
+    scenario->model = std::move(*model);
+    if (is_known_split(one)) scenario->framework = one.framework;
     return scenario;
   }
   auto model = language_model_of(one);

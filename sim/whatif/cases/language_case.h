@@ -37,9 +37,10 @@ namespace ddlsim::whatif {
 
 [[nodiscard]] Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Case& one);
 
-/// A shipped model with the activation that the case names, where that is a GELU of one kernel.
-[[nodiscard]] std::shared_ptr<const workload::Model> with_activation_of(const io::Case& one,
-                                                                        std::shared_ptr<const workload::Model> model);
+/// A shipped model as the case ran it: with the activation that it names, where that is a GELU of one kernel; without
+/// dropout, where forward passes alone were timed (inference).
+[[nodiscard]] Expected<std::shared_ptr<const workload::Model>> as_run(const io::Case& one,
+                                                                      std::shared_ptr<const workload::Model> model);
 
 /// Which layers of the model each stage has, as its framework cuts them: whole blocks, embeddings with the first, the
 /// head with the last. Nothing: there are no stages, or blocks do not divide.

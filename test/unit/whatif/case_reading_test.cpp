@@ -255,6 +255,26 @@ TEST_CASE("reading: whose GELU is one kernel", "[unit][whatif]") {
   CHECK_FALSE(single(zoo));
 }
 
+TEST_CASE("reading: inference drops nothing", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "gpt2";
+  one.framework = "pytorch";
+  const auto layers = [&](io::CaseMetric metric) {
+    one.metric = metric;
+    return CaseReader(test::catalog()).scenario_of(one, 1, nullptr).value().model->layers;
+  };
+  const auto trained = layers(io::CaseMetric::kGradientMilliseconds);
+  const auto evaluated = layers(io::CaseMetric::kForwardMilliseconds);
+  CHECK(evaluated.size() + 25 == trained.size());  // two of each of 12 blocks, and the tables'
+  const auto attention = [](const std::vector<workload::Layer>& all) {
+    return *std::find_if(all.begin(), all.end(), workload::is_attention);
+  };
+  const workload::Layer with = attention(trained);
+  const workload::Layer without = attention(evaluated);
+  CHECK(without.forward.size() + 1 == with.forward.size());
+  CHECK(without.forward_elements + 2 * with.scores == with.forward_elements);
+}
+
 TEST_CASE("reading: adapters have the rank that is said, and HFU counts what is computed again", "[unit][whatif]") {
   io::Case one = language();
   one.extra["task"] = "lora";
