@@ -155,7 +155,8 @@ constexpr auto kUses = std::to_array<Use>({
     {"software.fused", by_learnt_fusion},
     {"software.attention",
      [](const Question& q) {
-       return q.calibrated() != nullptr && (q.scenario.fusion.attention || has_one_kernel(*q.scenario.model));
+       return q.calibrated() != nullptr &&
+              (q.scenario.fusion.attention || stays_one_kernel(*q.scenario.model, q.scenario.fusion));
      }},
     {"software.optimizer",
      [](const Question& q) { return q.plan != nullptr && q.plan->classes.front().updates_on_gpu; }},
@@ -236,9 +237,10 @@ constexpr auto kSplitUses = std::to_array<SplitUse>({
 
 }  // namespace
 
-bool has_one_kernel(const workload::Model& model) {
-  return std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
-    return layer.op && std::holds_alternative<workload::GroupedAttention>(*layer.op);
+bool stays_one_kernel(const workload::Model& model, const workload::Fusion& fusion) {
+  return std::any_of(model.layers.begin(), model.layers.end(), [&](const workload::Layer& layer) {
+    const bool is = layer.op && std::holds_alternative<workload::GroupedAttention>(*layer.op);
+    return is && !(fusion.apart && workload::comes_apart(layer));
   });
 }
 

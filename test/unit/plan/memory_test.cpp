@@ -224,6 +224,9 @@ TEST_CASE("memory: scores with T5's positions are fp32 for their softmax", "[uni
     layers.add("attention", workload::Attention{.heads = 2, .biased = biased}, {10, 64});
     return kept_in(layers, {.precision = Precision::kBf16});
   };
+  List eager;
+  eager.add("attention", workload::Attention{.heads = 2, .wide = true}, {10, 64});
+  CHECK(kept_in(eager, {.precision = Precision::kBf16}) == Approx(kept(true)));
   // 4 bytes, and a copy in 16 bits for the product with the values.
   CHECK(kept(true) - kept(false) == Approx(2 * 10 * 10 * (4 + 2 - 2)));
 }
