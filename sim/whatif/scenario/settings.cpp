@@ -462,4 +462,10 @@ const Leaf* find_leaf(std::string_view path) {
   return found == by_path.end() ? nullptr : found->second;
 }
 
+bool is_of_servers(std::string_view path) {
+  return path == "node" || path == "nodes" || path == "gpu" || path.starts_with("gpu.") ||
+         path.starts_with("network") || path.starts_with("nvlink") || path.starts_with("pcie") ||
+         path == "gpu_interconnect" || path == "peer_to_peer";
+}
+
 }  // namespace ddlsim::whatif
