@@ -291,6 +291,10 @@ void compose_as_pytorch(Layer& layer) {
 
 }  // namespace
 
+bool has_single_operations(const Layer& layer) {
+  return layer.op && (single_operations(*layer.op) || std::holds_alternative<LayerNorm>(*layer.op));
+}
+
 bool comes_apart(const Layer& layer) {
   const auto* op = layer.op ? std::get_if<GroupedAttention>(&*layer.op) : nullptr;
   if (op == nullptr || op->window > 0 || op->chunk > 0 || op->sinks) return false;

@@ -84,6 +84,8 @@ struct Fusion {
 /// Whether `composed` makes single operations of it.
 [[nodiscard]] bool is_composite(const Layer& layer);
 
+/// Whether `single` makes other kernels of it.
+[[nodiscard]] bool has_single_operations(const Layer& layer);
 /// Whether `apart` makes several kernels of it.
 [[nodiscard]] bool comes_apart(const Layer& layer);
 

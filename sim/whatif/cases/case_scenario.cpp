@@ -383,9 +383,7 @@ Expected<Scenario> CaseReader::resolved(const io::Case& one, std::vector<Overrid
     settings.insert(settings.end(), stated_.begin(), stated_.end());
     auto scenario = resolve(catalog_, settings);
     if (!scenario) return scenario;
-    auto model = as_run(one, scenario->model);
-    if (!model) return tl::unexpected<Error>(model.error());
-    scenario->model = std::move(*model);
+    if (auto run = as_run(one, *scenario); !run) return tl::unexpected<Error>(run.error());
     if (is_known_split(one)) scenario->framework = one.framework;
     return scenario;
   }
@@ -394,7 +392,9 @@ Expected<Scenario> CaseReader::resolved(const io::Case& one, std::vector<Overrid
   if (auto stages = stages_of(one, **model)) settings.push_back(std::move(*stages));
   settings.insert(settings.end(), stated_.begin(), stated_.end());
   auto scenario = resolve(catalog_, settings, std::move(*model));
-  if (scenario) scenario->framework = one.framework;
+  if (!scenario) return scenario;
+  if (auto run = as_run(one, *scenario); !run) return tl::unexpected<Error>(run.error());
+  scenario->framework = one.framework;
   return scenario;
 }
 
