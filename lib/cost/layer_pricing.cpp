@@ -16,11 +16,6 @@ ProfileInUse in_use(const PriceInputs& inputs, const hardware::MeasuredProfile& 
   return use;
 }
 
-Dearer dearer_by(const hardware::SoftwareFactor& factor) {
-  if (factor.compute == factor.memory) return Dearer::kNeither;
-  return factor.compute > factor.memory ? Dearer::kArithmetic : Dearer::kMemory;
-}
-
 Time recurrent_chain_of(const plan::Job& job) {
   if (job.cuda_graphs) return Time::zero();
   return plan::has_old_recurrences(job) ? kRecurrentChain : kRecurrentChainSince2019;
@@ -49,12 +44,26 @@ bool same_profiles(const hardware::Gpu& a, const hardware::Gpu& b) {
   const auto& right = b.profiles.get();
   const auto same = [](const hardware::MeasuredProfile& one, const hardware::MeasuredProfile& other) {
     return one.profile == other.profile && one.peak == other.peak && one.memory_bandwidth == other.memory_bandwidth &&
-           one.sm_count == other.sm_count;
+           one.sm_count == other.sm_count && one.own == other.own;
   };
   return std::equal(left.begin(), left.end(), right.begin(), right.end(), same);
 }
 
 }  // namespace
+
+Dearer dearer_by(const plan::Job& job) {
+  const hardware::SoftwareFactor factor = plan::software_factor(job);
+  if (factor.compute == factor.memory) return Dearer::kNeither;
+  return factor.compute > factor.memory ? Dearer::kArithmetic : Dearer::kMemory;
+}
+
+DeviceRates rates_for(const workload::Layer& layer, DeviceRates rates, const hardware::Gpu& gpu, Precision precision) {
+  const bool convolves = layer.op && std::holds_alternative<workload::Convolution>(*layer.op);
+  const auto own = gpu.peak.at(precision);
+  const auto half = gpu.peak.at(Precision::kBf16);
+  if (is_cast(precision) && convolves && own && half) rates.compute = rates.compute * (*half / *own);
+  return rates;
+}
 
 bool operator==(const PriceInputs& a, const PriceInputs& b) {
   const auto values = [](const PriceInputs& one) {
@@ -74,7 +83,7 @@ Expected<PriceInputs> price_inputs(const plan::Job& job) {
                      .batch = job.batch,
                      .accumulated = plan::accumulated_per_parameter(job),
                      .attention = job.software_attention,
-                     .dearer = dearer_by(plan::software_factor(job)),
+                     .dearer = dearer_by(job),
                      .fuses_pointwise = job.fusion.pointwise,
                      .spares_turning = plan::spares_turning(job),
                      .channels_first = plan::channels_first(job),
@@ -109,8 +118,9 @@ CalibratedTimes LayerPricing::times(std::span<const workload::Layer> layers, Dat
   const DeviceRates& device = calibration_.assumed;
   CalibratedTimes times;
   for (const workload::Layer& layer : layers) {
-    times.layers.push_back({layer_time(layer, Pass::kForward, batch, activation, device, inputs_.dearer),
-                            layer_time(layer, Pass::kBackward, batch, activation, device, inputs_.dearer)});
+    const DeviceRates rates = rates_for(layer, device, *inputs_.gpu, inputs_.precision);
+    times.layers.push_back({layer_time(layer, Pass::kForward, batch, activation, rates, inputs_.dearer),
+                            layer_time(layer, Pass::kBackward, batch, activation, rates, inputs_.dearer)});
     times.layers.back().forward.host += inputs_.recurrent_chain * recurrent_steps(layer.forward);
     times.layers.back().backward.host += inputs_.recurrent_chain * recurrent_steps(layer.backward);
     times.layers.back().backward.memory += accumulated_by(layer, inputs_.accumulated) / device.memory;

@@ -82,6 +82,7 @@ class Pricing {
         layers_(layers),
         variation_(variation),
         same_rates_(variation.compute == 1 && variation.memory == 1),
+        dearer_(dearer_by(job)),
         gpu_time_factor_(plan::gpu_time_factor_of(job)) {}
 
   Expected<void> price(PricedStep& step) {
@@ -117,8 +118,9 @@ class Pricing {
     const LayerTime& nominal = pass == Pass::kForward ? known.forward : known.backward;
     if (same_rates_) return nominal;
     if (layers_.calibrated) return varied(nominal, variation_);
+    const DeviceRates device = rates_for(layer, rates.device, job_.cluster.node.gpu, job_.precision);
     LayerTime time =
-        layer_time(layer, pass, static_cast<double>(job_.batch), activation_size(job_.precision), rates.device);
+        layer_time(layer, pass, static_cast<double>(job_.batch), activation_size(job_.precision), device, dearer_);
     time.host = nominal.host;  // no rate of the GPU's
     if (pass == Pass::kBackward) {
       time.memory += accumulated_by(layer, plan::accumulated_per_parameter(job_)) / rates.device.memory;
@@ -331,6 +333,7 @@ class Pricing {
   const LayerPrices& layers_;
   const Variation& variation_;
   bool same_rates_;
+  Dearer dearer_;
   hardware::SoftwareFactor gpu_time_factor_;
   std::map<std::tuple<std::size_t, primitives::CollectiveOp, DataSize>, PricedRow> collectives_;  // by group and size
 };

@@ -99,9 +99,16 @@ auto KernelTimes::curve(Find find, Precision wanted) const {
   return std::pair<Curve, double>{nullptr, 0};
 }
 
+std::unique_ptr<const KernelTimes> KernelTimes::in_bf16() const {
+  const ComputeRate half = hardware::device_spec(calibration_.gpu, Precision::kBf16).peak;
+  DeviceRates rates = assumed_;
+  if (half > ComputeRate{} && spec_.peak > ComputeRate{}) rates.compute = rates.compute * (half / spec_.peak);
+  return std::unique_ptr<const KernelTimes>(new KernelTimes(calibration_, batch_, Precision::kBf16, rates));
+}
+
 KernelTime KernelTimes::roofline(Work work, DataSize size) const {
-  const Time compute = work / calibration_.assumed.compute;
-  const Time memory = size / calibration_.assumed.memory;
+  const Time compute = work / assumed_.compute;
+  const Time memory = size / assumed_.memory;
   return {.time = max(compute, memory), .ratio = time_ratio(memory, compute), .executed = work};
 }
 
@@ -223,7 +230,7 @@ KernelTime KernelTimes::of(const primitives::FusedAttention& attention) const {
   auto [found, octaves] = curve_of(attention.shape.pass);
   if (found == nullptr) std::tie(found, octaves) = curve_of(primitives::AttentionPass::kForward);
   if (is_single(precision) && (found == nullptr || !is_single(found->precision))) {
-    const DeviceRates& rates = calibration_.assumed;
+    const DeviceRates& rates = assumed_;
     const Time compute = work / (calibration_.gpu.peak.fp32 * kSingleAttention);
     const Time memory = moved / rates.memory;
     return {.time = max(compute, memory), .ratio = time_ratio(memory, compute), .executed = work};
@@ -236,7 +243,7 @@ KernelTime KernelTimes::of(const primitives::FusedAttention& attention) const {
   const double share = attention.work / attention_work(attention.shape, 1);
   const hardware::DeviceSpec spec = hardware::device_spec(calibration_.gpu, precision);
   const Time time = attention_time(*found, spec, attention.shape, batch_, element_) * found->report.of_all_runs();
-  return {time * (share * slower), ratio(work, moved), &found->report,
+  return {time * (share * slower), time_ratio(moved / spec.memory, work / spec.peak), &found->report,
           octaves + unseen + outside(found->report, attention.shape, batch_), work};
 }
 

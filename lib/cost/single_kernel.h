@@ -28,19 +28,7 @@ struct KernelTime {
 class KernelTimes {
  public:
   KernelTimes(const Calibration& calibration, double batch, Precision precision)
-      : calibration_(calibration),
-        batch_(batch),
-        element_(activation_size(precision)),
-        spec_(hardware::device_spec(calibration.gpu, multiplied_in(calibration.gpu, precision))),
-        images_(image_device(calibration.gpu)),
-        has_batch_norm_(has_curve(primitives::MemoryBoundKind::kBatchNorm)),
-        has_pool_(has_curve(primitives::MemoryBoundKind::kPool)),
-        precision_(precision) {
-    if (precision == Precision::kTf32) {
-      as_fp32_ = std::make_unique<const KernelTimes>(calibration, batch, Precision::kFp32);
-    }
-    if (is_cast(precision)) as_bf16_ = std::make_unique<const KernelTimes>(calibration, batch, Precision::kBf16);
-  }
+      : KernelTimes(calibration, batch, precision, calibration.assumed) {}
 
   /// The fastest algorithm: TF32 lets libraries take tensor cores, and does not forbid FP32's kernels.
   template <typename Shape>
@@ -53,6 +41,22 @@ class KernelTimes {
   [[nodiscard]] KernelTime memory_bound(primitives::MemoryBoundKind kind, std::int64_t row, DataSize traffic) const;
 
  private:
+  KernelTimes(const Calibration& calibration, double batch, Precision precision, const DeviceRates& assumed)
+      : calibration_(calibration),
+        batch_(batch),
+        element_(activation_size(precision)),
+        spec_(hardware::device_spec(calibration.gpu, multiplied_in(calibration.gpu, precision))),
+        images_(image_device(calibration.gpu)),
+        has_batch_norm_(has_curve(primitives::MemoryBoundKind::kBatchNorm)),
+        has_pool_(has_curve(primitives::MemoryBoundKind::kPool)),
+        precision_(precision),
+        assumed_(assumed) {
+    if (precision == Precision::kTf32) {
+      as_fp32_ = std::make_unique<const KernelTimes>(calibration, batch, Precision::kFp32);
+    }
+    if (is_cast(precision)) as_bf16_ = in_bf16();
+  }
+
   [[nodiscard]] KernelTime of(const primitives::Gemm& gemm) const;
   [[nodiscard]] KernelTime of(const primitives::ConvolutionShape& shape) const;
   [[nodiscard]] KernelTime of(const primitives::MemoryBoundKernel& kernel) const;
@@ -63,6 +67,7 @@ class KernelTimes {
   }
   template <typename Find>
   auto curve(Find find, Precision wanted) const;
+  [[nodiscard]] std::unique_ptr<const KernelTimes> in_bf16() const;
   [[nodiscard]] KernelTime roofline(Work work, DataSize size) const;
   /// The GPU as its profile was measured on it.
   [[nodiscard]] hardware::DeviceSpec measured_spec(const ProfileInUse& use) const;
@@ -84,6 +89,7 @@ class KernelTimes {
   bool has_batch_norm_;  // a curve of it
   bool has_pool_;
   Precision precision_;
+  DeviceRates assumed_;                         // where no curve is
   std::unique_ptr<const KernelTimes> as_fp32_;  // of TF32
   std::unique_ptr<const KernelTimes> as_bf16_;  // of fp8 and fp4, which libraries have for products alone
 };

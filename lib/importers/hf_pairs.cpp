@@ -113,8 +113,8 @@ void add_t5_attention(Tower& rows, std::int64_t keys, const T5Sizes& sizes) {
   others.linear(sizes.width, sizes.inside, "k", false);
   others.linear(sizes.width, sizes.inside, "v", false);
   const bool own = keys == rows.rows();  // with T5's relative positions
-  rows.on(sizes.inside, "attention", wl::Attention{.heads = sizes.heads, .keys = own ? 0 : keys, .biased = own},
-          "attention");
+  rows.on(sizes.inside, "attention",
+          wl::Attention{.heads = sizes.heads, .keys = own ? 0 : keys, .biased = own, .wide = true}, "attention");
   rows.linear(sizes.inside, sizes.width, "o", false);
   rows.add("dropout", wl::pointwise("dropout"), "attention_dropout");
   rows.sum("attention_residual");

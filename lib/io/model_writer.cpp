@@ -113,6 +113,7 @@ struct KeyWriter {
     keys.size_unless("keys", op.keys, 0);
     keys.flag_unless("causal", op.causal, false);
     keys.flag_unless("biased", op.biased, false);
+    keys.flag_unless("wide_softmax", op.wide, false);
   }
   void operator()(const workload::Lstm& op) const {
     keys.size("hidden", op.hidden);

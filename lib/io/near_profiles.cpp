@@ -72,7 +72,7 @@ Expected<std::vector<hardware::MeasuredProfile>> Catalog::profiles_near(const ha
     auto answers = own ? std::move(*read) : hardware::lent(std::move(*read), *other, sheet);
     const double further = other->architecture == sheet.architecture ? 0 : kOfAnother;
     hardware::MeasuredProfile one{std::move(answers), other->peak, other->memory_bandwidth, other->sm_count};
-    one.own = other->peak == sheet.peak && other->sm_count == sheet.sm_count;
+    one.own = hardware::is_of_chip(one, sheet);
     near.push_back({octaves + further, std::move(one)});
   }
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

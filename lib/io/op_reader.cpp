@@ -135,7 +135,8 @@ constexpr auto kOthers = std::to_array<OpRow>({
        return workload::Attention{.heads = keys.size("heads"),
                                   .keys = keys.size_or("keys", 0),
                                   .causal = keys.map().flag_or("causal", false),
-                                  .biased = keys.map().flag_or("biased", false)};
+                                  .biased = keys.map().flag_or("biased", false),
+                                  .wide = keys.map().flag_or("wide_softmax", false)};
      }},
     {"lstm", make_lstm},
     {"matmul", make_matmul},

@@ -173,7 +173,7 @@ class Keeper {
     const double width = static_cast<double>(layer_->in.back());
     const double keys = op.keys == 0 ? rows : static_cast<double>(op.keys);
     always(element_ * width * (2 * rows + 2 * keys) * part_);
-    const double softmax = op.biased ? std::max(element_, kSingle) : wide();  // T5 makes its scores fp32
+    const double softmax = op.wide ? std::max(element_, kSingle) : wide();
     const bool copied = drops_ || softmax > element_;  // what the product with the values reads
     const double per_score = softmax + (copied ? element_ : 0) + (drops_ ? 1 : 0);
     makes(element_ * width * rows * part_);

@@ -164,7 +164,9 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
                            const std::vector<workload::Block>& blocks) {
   // Kernels that were joined are no longer operators; what they keep is what these do.
   std::vector<workload::Layer> apart;
-  if (job.fusion.pointwise) apart = workload::fused(job.model->layers, {.attention = job.fusion.attention});
+  if (job.fusion.pointwise) {
+    apart = workload::fused(job.model->layers, {.attention = job.fusion.attention, .apart = job.fusion.apart});
+  }
   const std::vector<workload::Layer>& layers = job.fusion.pointwise ? apart : plan.model->layers;
   const std::vector<KeptActivations> all = kept_activations(layers, cut);
   const bool selective = job.parallel.recompute == Recompute::kSelective;

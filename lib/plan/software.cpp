@@ -169,6 +169,7 @@ bool has_old_recurrences(const Job& job) {
 workload::Fusion fusion_of(const Job& job, bool stated) {
   workload::Fusion fusion = job.fusion;
   if (!stated) fusion = {.pointwise = joins_pointwise(job), .attention = runs_flash_attention(job)};
+  fusion.apart = stated && !fusion.attention;
   fusion.transposes = transposes_images(job);
   fusion.composed = job.software_operators == OperatorKernels::kComposed;
   fusion.single = job.software_fused.get() == false;

@@ -99,6 +99,28 @@ void fuse_attention(Layer& layer) {
   layer.backward = {{primitives::FusedAttention{layer.backward_work, layer.backward_elements, shape}}};
 }
 
+/// Copies of keys and values, or the sums of their gradients.
+primitives::Kernel copies(std::int64_t elements) { return {primitives::MemoryBoundKernel{.elements = elements}}; }
+
+void take_apart(Layer& layer, bool single) {
+  const auto* op = std::get_if<GroupedAttention>(&*layer.op);
+  const std::int64_t kv_heads = op->kv_heads == 0 ? op->heads : op->kv_heads;
+  auto made = layer_of(Attention{.heads = op->heads, .causal = op->causal, .wide = single}, layer.in, layer.name);
+  if (!made) return;
+  const std::int64_t copied = layer.in.front() * op->width * (op->heads + kv_heads);
+  if (kv_heads < op->heads) {
+    for (int i = 0; i < 2; ++i) {
+      made->layer.forward.insert(made->layer.forward.begin(), copies(copied));
+      made->layer.backward.push_back(copies(copied));
+    }
+    made->layer.forward_elements += 2 * copied;
+    made->layer.backward_elements += 2 * copied;
+    made->layer.forward_kernels += 2;
+    made->layer.backward_kernels += 2;
+  }
+  layer = std::move(made->layer);
+}
+
 /// What the kernels of a lookup move, per sample.
 std::int64_t moved(const std::vector<primitives::Kernel>& kernels) {
   std::int64_t elements = 0;
@@ -269,6 +291,19 @@ void compose_as_pytorch(Layer& layer) {
 
 }  // namespace
 
+bool has_single_operations(const Layer& layer) {
+  return layer.op && (single_operations(*layer.op) || std::holds_alternative<LayerNorm>(*layer.op));
+}
+
+bool comes_apart(const Layer& layer) {
+  const auto* op = layer.op ? std::get_if<GroupedAttention>(&*layer.op) : nullptr;
+  if (op == nullptr || op->window > 0 || op->chunk > 0 || op->sinks) return false;
+  if (op->value_width != 0 && op->value_width != op->width) return false;
+  // Of a ring's share of the keys there is less work than its operator says.
+  const auto whole = layer_of(*op, layer.in, layer.name);
+  return whole && whole->layer.forward_work == layer.forward_work;
+}
+
 bool is_composite(const Layer& layer) { return drops_scores(layer) || (layer.op && composition_of(*layer.op)); }
 
 std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion, const std::vector<bool>& closed) {
@@ -281,6 +316,7 @@ std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion, const 
     Layer& layer = layers[i];
     const Layer before_fusion = runs_forward_alone(layer) ? layer : Layer{};
     if (fusion.attention && layer.scores > 0 && !is_biased(layer)) fuse_attention(layer);
+    if (fusion.apart && comes_apart(layer)) take_apart(layer, fusion.single);
     if (fusion.composed && !fusion.pointwise) compose_as_tensorflow(layer);
     if (fusion.single && !fusion.pointwise) compose_as_pytorch(layer);
     if (fusion.autocast && !fusion.pointwise) formats.apply(layer);

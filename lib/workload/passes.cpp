@@ -51,7 +51,6 @@ void without_backward(Layer& layer) {
   layer.backward_kernels = 0;
 }
 
-/// A kernel before each use that reads weights as they are kept and writes them in 16 bits.
 /// The first layer of the head: of what follows the last residual sum; without sums none has one.
 std::size_t head_of(std::span<const Layer> layers) {
   for (std::size_t i = layers.size(); i-- > 0;) {
@@ -60,6 +59,7 @@ std::size_t head_of(std::span<const Layer> layers) {
   return layers.size();
 }
 
+/// A kernel before each use that reads weights as they are kept and writes them in 16 bits.
 void quantise(Layer& layer, int bits) {
   if (!is_linear(layer) && !(layer.op && std::holds_alternative<Experts>(*layer.op))) return;
   const std::int64_t weights = layer.frozen_elements;

@@ -245,7 +245,8 @@ std::string_view warning(const Prediction& p) {
 /// That a job comes to fit, or fits no more, with what its fullest GPU then holds; nothing of others.
 std::string fit_change(const Prediction& base, const Prediction& p) {
   if (!base.fits || !p.fits || *base.fits == *p.fits) return "";
-  const bool on_gpu = max(base.memory.all(), p.memory.all()) > p.memory.capacity;  // else in the servers' memory
+  const auto short_of = [](const Prediction& one) { return one.memory.all() > one.memory.capacity; };
+  const bool on_gpu = short_of(base) || short_of(p);  // else in the servers' memory
   return fmt::format(
       "{}{}; ", *p.fits ? "makes it fit" : "makes it too large",
       on_gpu ? fmt::format(" ({} of {} on a GPU)", to_text(p.memory.all()), to_text(p.memory.capacity)) : "");

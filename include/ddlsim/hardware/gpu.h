@@ -111,6 +111,11 @@ struct Gpu {
 /// more (GTX 16; with tensor cores it is four times and more). A GPU of the catalogue has them or not by its own peaks.
 [[nodiscard]] bool multiplies_as_fp32(const Gpu& gpu, Precision precision);
 
+/// Whether what was measured on one is of a GPU's chip, whatever its memory. `gpu`: its datasheet.
+[[nodiscard]] inline bool is_of_chip(const MeasuredProfile& one, const Gpu& gpu) {
+  return one.peak == gpu.peak && one.sm_count == gpu.sm_count;
+}
+
 /// The precision whose rate its products run at.
 [[nodiscard]] inline Precision multiplied_in(const Gpu& gpu, Precision precision) {
   return multiplies_as_fp32(gpu, precision) ? Precision::kFp32 : precision;

@@ -20,7 +20,8 @@
 //   product                e input, unless another reader has kept it (queries, keys and values read one tensor)
 //   norm                   e input, 4 or 8 per row
 //   attention, several     e (queries + keys + values + output), and of its core (2 e + 1) scores: softmax, its output
-//     kernels              after dropout, a mask of bytes; where the model has no dropout e scores
+//     kernels              after dropout, a mask of bytes; where the model has no dropout e scores. A softmax in fp32
+//                          (T5's; transformers' Llamas) 4, and e its copy for the product
 //   attention, one kernel  e (queries + keys + values + output) + 4 per row and head
 //   both, under autocast   norm 4 input; of the scores 4 softmax, a mask, e the copy that its product reads
 //                          (torch.autocast keeps fp32 for layer_norm and softmax; states fp32, software.fused no)

@@ -9,6 +9,11 @@
 //               query's own are spared where the operator says `causal`; one whose scores are `biased` stays as it is,
 //               no such kernel adds a bias. A sequence's attention to itself becomes a `grouped_attention`.
 //               (Dao et al., FlashAttention, NeurIPS 2022)
+//   apart       the contrary: a `grouped_attention` is the kernels of an `attention`, with scores of all rows by all.
+//               Fewer heads of keys and values are copied to as many as queries have (transformers'
+//               repeat_kv; backward adds them up); with `single` the softmax is in fp32 (eager_attention_forward of
+//               transformers modeling_llama.py). One with a window, chunks, sinks, values of another width than keys or
+//               a ring's share of the keys stays one kernel.
 //   tables      embeddings with sparse gradients that follow each other are one lookup, forward and backward, with the
 //               last of them (FBGEMM's table-batched embedding; HugeCTR's embedding collection). Bytes stay.
 //   transposes  the contrary: images lie channel after channel, and tensor cores take them pixel by pixel. Around every
@@ -71,12 +76,18 @@ struct Fusion {
   bool composed = false;
   bool autocast = false;
   bool single = false;
+  bool apart = false;
 
   friend auto operator<=>(const Fusion&, const Fusion&) = default;
 };
 
 /// Whether `composed` makes single operations of it.
 [[nodiscard]] bool is_composite(const Layer& layer);
+
+/// Whether `single` makes other kernels of it.
+[[nodiscard]] bool has_single_operations(const Layer& layer);
+/// Whether `apart` makes several kernels of it.
+[[nodiscard]] bool comes_apart(const Layer& layer);
 
 /// The layers as they run. Into one that `closed` names nothing is joined: its output is sent before others read it.
 [[nodiscard]] std::vector<Layer> fused(std::vector<Layer> layers, const Fusion& fusion,

@@ -109,6 +109,7 @@ struct Attention {
   std::int64_t keys = 0;  // 0: as many as the input has rows
   bool causal = false;    // a query looks at no key after its own: one kernel spares these (workload/fusion.h)
   bool biased = false;    // something is added to the scores, which no one kernel does: it stays as it is
+  bool wide = false;      // its softmax is in fp32, whatever the rest is
 };
 struct Lstm {
   std::int64_t hidden = 0;

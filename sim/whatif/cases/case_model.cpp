@@ -189,9 +189,10 @@ void keep_all_scores(workload::Layer& layer) {
   --layer.forward_kernels;
 }
 
-/// As inference runs.
-void drop_nothing(workload::Model& model) {
+/// As inference runs. `joined`: attention is one kernel, of which dropout is no part.
+void drop_nothing(workload::Model& model, bool joined) {
   std::erase_if(model.layers, workload::is_dropout);
+  if (joined) return;
   for (workload::Layer& layer : model.layers) keep_all_scores(layer);
 }
 
@@ -367,18 +368,18 @@ Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Cas
   return std::make_shared<const workload::Model>(std::move(model));
 }
 
-Expected<std::shared_ptr<const workload::Model>> as_run(const io::Case& one,
-                                                        std::shared_ptr<const workload::Model> model) {
+Expected<void> as_run(const io::Case& one, Scenario& scenario) {
   const bool whole = says(one, "activation", "gelu");
   const bool evaluates = one.metric == io::CaseMetric::kForwardMilliseconds;
-  if (!whole && !evaluates) return model;
-  workload::Model changed = *model;
+  if (!whole && !evaluates) return {};
+  workload::Model changed = *scenario.model;
   if (whole) activate_by(changed, "gelu");
-  if (evaluates) drop_nothing(changed);
+  if (evaluates) drop_nothing(changed, scenario.fusion.attention);
   auto totals = workload::total(changed.layers);
   if (!totals) return tl::unexpected<Error>(totals.error());
   changed.totals = std::move(*totals);
-  return std::make_shared<const workload::Model>(std::move(changed));
+  scenario.model = std::make_shared<const workload::Model>(std::move(changed));
+  return {};
 }
 
 }  // namespace ddlsim::whatif

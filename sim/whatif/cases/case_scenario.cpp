@@ -17,6 +17,7 @@
 #include "cases/language_case.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/workload/fusion.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -124,9 +125,14 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
   return "pytorch-ddp";
 }
 
+/// A model whose attention was one kernel from its first day.
+bool is_recent(const workload::Model* model) {
+  return model != nullptr && std::any_of(model->layers.begin(), model->layers.end(), workload::comes_apart);
+}
+
 /// What software adds was learnt from steps of training: casts, optimizers, loops. Passes timed alone have kernels
 /// only.
-void add_software(const io::Case& one, std::vector<Override>& settings) {
+void add_software(const io::Case& one, const workload::Model* model, std::vector<Override>& settings) {
   if (is_pass(one.metric)) settings.push_back({"software", "none", one.where});
   if (const auto year = software_year_of(one)) {
     settings.push_back({"software.year", fmt::format("{}", *year), one.where});
@@ -143,7 +149,7 @@ void add_software(const io::Case& one, std::vector<Override>& settings) {
   if (const auto layout = layout_of(one)) settings.push_back({"software.layout", *layout, one.where});
   if (fuses_pointwise(one)) {
     settings.push_back({"fusion", "pointwise", one.where});
-  } else if (!software_year_of(one)) {
+  } else if (denies(one, "flash_attention") || (!software_year_of(one) && !is_recent(model))) {
     settings.push_back({"fusion", "none", one.where});  // rows of no date are as old as most are
   }
 }
@@ -332,7 +338,7 @@ Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case&
   std::vector<Override> settings;
   if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
   settings.push_back({"precision", precision_run(one), one.where});
-  add_software(one, settings);
+  add_software(one, nullptr, settings);
   settings.push_back({"strategy", "allreduce", one.where});
   auto splits = splits_of(one);
   if (!splits) return splits;
@@ -377,9 +383,7 @@ Expected<Scenario> CaseReader::resolved(const io::Case& one, std::vector<Overrid
     settings.insert(settings.end(), stated_.begin(), stated_.end());
     auto scenario = resolve(catalog_, settings);
     if (!scenario) return scenario;
-    auto model = as_run(one, scenario->model);
-    if (!model) return tl::unexpected<Error>(model.error());
-    scenario->model = std::move(*model);
+    if (auto run = as_run(one, *scenario); !run) return tl::unexpected<Error>(run.error());
     if (is_known_split(one)) scenario->framework = one.framework;
     return scenario;
   }
@@ -388,7 +392,9 @@ Expected<Scenario> CaseReader::resolved(const io::Case& one, std::vector<Overrid
   if (auto stages = stages_of(one, **model)) settings.push_back(std::move(*stages));
   settings.insert(settings.end(), stated_.begin(), stated_.end());
   auto scenario = resolve(catalog_, settings, std::move(*model));
-  if (scenario) scenario->framework = one.framework;
+  if (!scenario) return scenario;
+  if (auto run = as_run(one, *scenario); !run) return tl::unexpected<Error>(run.error());
+  scenario->framework = one.framework;
   return scenario;
 }
 
@@ -409,12 +415,12 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   if (auto added = add_model(one, settings); !added) return tl::unexpected<Error>(added.error());
   if (auto added = add_server(one, widest, settings); !added) return tl::unexpected<Error>(added.error());
   settings.push_back({"precision", precision_run(one), one.where});
-  add_software(one, settings);
-  const auto server =
-      std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });
   const auto named =
       std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "model"; });
   const auto model = catalog_.model(named->value);
+  add_software(one, model ? model->get() : nullptr, settings);
+  const auto server =
+      std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });
   if (server != settings.end() && model && (*model)->sample == "image") {
     if (const auto node = catalog_.node(server->value)) {
       const auto input = input_of(one, *node);

@@ -37,10 +37,9 @@ namespace ddlsim::whatif {
 
 [[nodiscard]] Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Case& one);
 
-/// A shipped model as the case ran it: with the activation that it names, where that is a GELU of one kernel; without
-/// dropout, where forward passes alone were timed (inference).
-[[nodiscard]] Expected<std::shared_ptr<const workload::Model>> as_run(const io::Case& one,
-                                                                      std::shared_ptr<const workload::Model> model);
+/// Makes a scenario's model the one that the case ran: with the activation that it names, where that is a GELU of one
+/// kernel; without dropout, where forward passes alone were timed (inference).
+[[nodiscard]] Expected<void> as_run(const io::Case& one, Scenario& scenario);
 
 /// Which layers of the model each stage has, as its framework cuts them: whole blocks, embeddings with the first, the
 /// head with the last. Nothing: there are no stages, or blocks do not divide.

@@ -13,6 +13,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/workload/variant.h"
+#include "scenario/settings.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -28,11 +29,7 @@ Stall stall(Time longer, Time shorter, Time whole) {
 }
 
 /// What says on which server a job runs, and how many of its GPUs it takes.
-bool of_the_server(std::string_view path) {
-  return path == "node" || path == "nodes" || path == "gpu" || path == "gpus_per_node" || path.starts_with("gpu.") ||
-         path.starts_with("network") || path.starts_with("nvlink") || path.starts_with("pcie") ||
-         path == "gpu_interconnect" || path == "peer_to_peer";
-}
+bool of_the_server(std::string_view path) { return is_of_servers(path) || path == "gpus_per_node"; }
 
 /// The catalogue's server with as many GPUs of a kind; of one provider first. Empty: none.
 std::string server_with(const io::Catalog& catalog, const hardware::Node& like, std::int64_t gpus) {

@@ -485,7 +485,7 @@ void add_notes(const Question& question, const plan::Needed& needed, Prediction&
         "experts: a capacity of {:.6g} drops {:.3g} % of their rows or more: faster, but not the same training", kept,
         100 * (1 - kept)));
   }
-  if (!scenario.fusion.attention && has_one_kernel(*scenario.model)) {
+  if (scenario.fusion.apart && stays_one_kernel(*scenario.model, scenario.fusion)) {
     notes.push_back(
         fmt::format("attention: {} has it as one kernel, whatever fusion says; as products and a softmax it "
                     "would take longer and keep more",

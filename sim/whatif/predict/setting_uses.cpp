@@ -80,7 +80,12 @@ template <plan::Compression kKind>
 bool by_compression(const Question& q) {
   return q.gpus() > 1 && q.scenario.strategy.compression == kKind;
 }
-bool by_learnt_fusion(const Question& q) { return plan::software_factor_range(q.scenario).has_value(); }
+bool by_fused_blocks(const Question& q) {
+  const auto& layers = q.scenario.model->layers;
+  const bool single = q.scenario.fusion.single && !q.scenario.fusion.pointwise;
+  return plan::software_factor_range(q.scenario).has_value() ||
+         (single && std::any_of(layers.begin(), layers.end(), workload::has_single_operations));
+}
 
 /// What is not listed always has one, in the analytic fidelity.
 constexpr auto kUses = std::to_array<Use>({
@@ -152,10 +157,11 @@ constexpr auto kUses = std::to_array<Use>({
     {"jitter", by_several_gpus},
     {"launch_interval", [](const Question&) { return true; }},
     {"software.year", [](const Question& q) { return q.scenario.software != nullptr; }},
-    {"software.fused", by_learnt_fusion},
+    {"software.fused", by_fused_blocks},
     {"software.attention",
      [](const Question& q) {
-       return q.calibrated() != nullptr && (q.scenario.fusion.attention || has_one_kernel(*q.scenario.model));
+       return q.calibrated() != nullptr &&
+              (q.scenario.fusion.attention || stays_one_kernel(*q.scenario.model, q.scenario.fusion));
      }},
     {"software.optimizer",
      [](const Question& q) { return q.plan != nullptr && q.plan->classes.front().updates_on_gpu; }},
@@ -236,9 +242,10 @@ constexpr auto kSplitUses = std::to_array<SplitUse>({
 
 }  // namespace
 
-bool has_one_kernel(const workload::Model& model) {
-  return std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
-    return layer.op && std::holds_alternative<workload::GroupedAttention>(*layer.op);
+bool stays_one_kernel(const workload::Model& model, const workload::Fusion& fusion) {
+  return std::any_of(model.layers.begin(), model.layers.end(), [&](const workload::Layer& layer) {
+    const bool is = layer.op && std::holds_alternative<workload::GroupedAttention>(*layer.op);
+    return is && !(fusion.apart && workload::comes_apart(layer));
   });
 }
 

@@ -22,8 +22,8 @@ namespace ddlsim::whatif {
 /// Whether a setting has an effect on the answer, as far as is known of it.
 [[nodiscard]] bool has_use(const Question& question, std::string_view path);
 
-/// Attention that a model file has as one operator, which `fusion` does not take apart.
-[[nodiscard]] bool has_one_kernel(const workload::Model& model);
+/// Attention that a model file has as one operator, and that `fusion` leaves so.
+[[nodiscard]] bool stays_one_kernel(const workload::Model& model, const workload::Fusion& fusion);
 
 /// Settings that somebody stated and that this prediction had no use for. The aggregate fidelity has for none above.
 [[nodiscard]] std::string unused_settings(const Question& question);

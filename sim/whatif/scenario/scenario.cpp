@@ -277,9 +277,9 @@ Expected<void> add_others(Scenario& scenario, const io::Catalog& catalog, const 
   for (const auto& [number, settings] : taken.others) {
     std::vector<Override> all;
     for (const Override& setting : taken.own) {
-      const std::string& path = setting.path;
-      const bool fabric = path == "node" || path == "nodes" || path == "gpu" || path.starts_with("network");
-      if (fabric && path != "network.uplink") all.push_back(setting);
+      // The uplink is asked of this job alone; a measured factor is of its own kernels.
+      const bool of_this = setting.path == "network.uplink" || setting.path == "gpu.time_factor";
+      if (is_of_servers(setting.path) && !of_this) all.push_back(setting);
     }
     OtherJob other;
     for (const Override& setting : settings) {

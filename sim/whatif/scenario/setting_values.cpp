@@ -310,7 +310,9 @@ Expected<void> set_profile(Scenario& scenario, Value value, const io::Catalog& c
   if (value != "none") {
     auto profile = catalog.measured_profile(value);
     if (!profile) return tl::unexpected<Error>(profile.error());
-    profile->own = profile->profile->gpu == scenario.cluster.node.gpu.id;
+    const hardware::Gpu& gpu = scenario.cluster.node.gpu;
+    const auto sheet = catalog.gpu(gpu.id);
+    profile->own = hardware::is_of_chip(*profile, sheet ? *sheet : gpu);
     named.push_back(std::move(*profile));
   }
   scenario.cluster.node.gpu.profiles = std::move(named);

@@ -313,7 +313,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_software},
     {"software.year", "of the framework's release, where it is old (default: new)", "2020", set_software_year},
     {"software.fused", "whether blocks run as fused kernels, as Megatron's and NeMo's, or XLA's convolutions, whose norms then take "
-     "element-wise kernels in; no: RMSNorm, rotary positions and SwiGLU are single operations (default: nobody says)", "yes", set_software_fused},
+     "element-wise kernels in; no: RMSNorm, rotary positions, SwiGLU and GPT-2's GELU are single operations (default: nobody says)", "yes", set_software_fused},
     {"software.attention", "the kernel of attention where it is one: best (the GPU's fastest), flash-2 (PyTorch's "
      "scaled_dot_product_attention on Hopper), flash-1 (Triton, 2022)", "flash-2", set_software_attention},
     {"software.optimizer", "how the weights' update runs: fused (one kernel), foreach (PyTorch's default since 2.0), for-loop (PyTorch's "
@@ -460,6 +460,12 @@ const Leaf* find_leaf(std::string_view path) {
   }();
   const auto found = by_path.find(path);
   return found == by_path.end() ? nullptr : found->second;
+}
+
+bool is_of_servers(std::string_view path) {
+  return path == "node" || path == "nodes" || path == "gpu" || path.starts_with("gpu.") ||
+         path.starts_with("network") || path.starts_with("nvlink") || path.starts_with("pcie") ||
+         path == "gpu_interconnect" || path == "peer_to_peer";
 }
 
 }  // namespace ddlsim::whatif

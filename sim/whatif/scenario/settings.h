@@ -19,6 +19,9 @@ struct Leaf {
   Expected<void> (*apply)(Scenario&, const std::string& value, const io::Catalog&);  // null: resolve() does it
 };
 
+/// Whether a setting says what servers, GPUs and networks are, and not what a job does with them.
+[[nodiscard]] bool is_of_servers(std::string_view path);
+
 /// Where the value of a setting came from; nothing for a setting whose origin makes no difference.
 [[nodiscard]] std::optional<Origin> origin_of(const Scenario& scenario, std::string_view path);
 void set_origin(Scenario& scenario, std::string_view path, Origin origin);

@@ -218,10 +218,10 @@ TEST_CASE("memory: GPT-2's GELU of single operations keeps a power's base, its t
   CHECK(kept(Precision::kBf16, true, true) == Approx(640 * (3 * 4 + 2)));
 }
 
-TEST_CASE("memory: scores with T5's positions are fp32 for their softmax", "[unit][plan]") {
-  const auto kept = [](bool biased) {
+TEST_CASE("memory: a softmax in fp32 keeps 4 bytes of each score", "[unit][plan]") {
+  const auto kept = [](bool wide) {
     List layers;
-    layers.add("attention", workload::Attention{.heads = 2, .biased = biased}, {10, 64});
+    layers.add("attention", workload::Attention{.heads = 2, .wide = wide}, {10, 64});
     return kept_in(layers, {.precision = Precision::kBf16});
   };
   // 4 bytes, and a copy in 16 bits for the product with the values.

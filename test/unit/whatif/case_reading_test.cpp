@@ -254,6 +254,8 @@ TEST_CASE("reading: whose GELU is one kernel", "[unit][whatif]") {
   CHECK(single(zoo));
   zoo.extra["activation"] = "gelu";
   CHECK_FALSE(single(zoo));
+  one.extra["activation"] = "gelu";
+  CHECK_FALSE(single(one));
 }
 
 TEST_CASE("reading: inference drops nothing", "[unit][whatif]") {

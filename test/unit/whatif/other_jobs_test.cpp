@@ -46,6 +46,15 @@ TEST_CASE("other jobs: a job like this one is what `jobs` says", "[unit][whatif]
   CHECK(two > step({}));
 }
 
+TEST_CASE("other jobs: their servers are this job's in all that is said of them", "[unit][whatif]") {
+  for (const Override& said : {Override{"gpu.memory_bandwidth", "300 GB/s", {}}, Override{"nvlink", "10 GB/s", {}},
+                               Override{"pcie", "4 GB/s", {}}, Override{"network.latency", "100 us", {}}}) {
+    INFO(said.path);
+    CHECK(step({said, {"other_jobs.0.model", "resnet50", {}}}) ==
+          Approx(step({said, {"jobs", "2", {}}})).epsilon(1e-9));
+  }
+}
+
 TEST_CASE("other jobs: who sends more slows more, who sends nothing does not", "[unit][whatif]") {
   const double alone = step({});
   const double beside_small = step({{"other_jobs.0.model", "mobilenet_v2", {}}});

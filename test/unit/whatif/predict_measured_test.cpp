@@ -62,6 +62,9 @@ TEST_CASE("predict: a GPU holds what PyTorch held on an H200", "[unit][whatif]")
   std::vector<Override> by_sgd = of_length("4096");
   by_sgd.push_back({"model.optimizer", "sgd", {}});
   CHECK(held("llama_3_2_1b", "bf16", "8", of_length("2048")) == Approx(57.25).epsilon(0.01));
+  std::vector<Override> eager = of_length("2048");
+  eager.push_back({"fusion", "none", {}});
+  CHECK(held("llama_3_2_1b", "bf16", "4", eager) == Approx(80.85).epsilon(0.05));
   CHECK(held("llama_3_2_3b", "bf16", "2", of_length("2048")) == Approx(38.0).epsilon(0.01));
   CHECK(held("mistral_7b", "bf16", "1", by_sgd) == Approx(39.67).epsilon(0.02));
 }

@@ -95,6 +95,36 @@ TEST_CASE("fusion: attention keeps its scores on the chip", "[unit][workload]") 
                                                    .value_width = 64});
 }
 
+TEST_CASE("fusion: attention taken apart has scores of all rows by all, and copies of keys and values",
+          "[unit][workload]") {
+  const GroupedAttention grouped{.heads = 8, .kv_heads = 2, .width = 16, .causal = true};
+  const Model whole = model_of({{grouped, {64, 128}}});
+  CHECK(comes_apart(whole.layers[0]));
+  const auto apart = fused(whole, {.apart = true});
+  const Model several = model_of({{Attention{.heads = 8, .causal = true}, {64, 128}}});
+  const Layer& layer = apart->layers[0];
+  CHECK(layer.scores == 8 * 64 * 64);
+  CHECK(layer.forward_work == several.layers[0].forward_work);
+  CHECK(layer.backward_work == several.layers[0].backward_work);
+  // Keys, then values: 2 heads are read, 8 written; backward the other way round.
+  CHECK(layer.forward_elements == several.layers[0].forward_elements + 2 * 64 * 16 * (8 + 2));
+  CHECK(layer.backward_elements == several.layers[0].backward_elements + 2 * 64 * 16 * (8 + 2));
+  CHECK(layer.forward_kernels == several.layers[0].forward_kernels + 2);
+  CHECK_FALSE(std::get<Attention>(*layer.op).wide);
+  const auto single = fused(whole, {.single = true, .apart = true});
+  CHECK(std::get<Attention>(*single->layers[0].op).wide);
+  // As many heads of keys need no copies; what no list of kernels here computes stays.
+  const Model full = model_of({{GroupedAttention{.heads = 8, .width = 16}, {64, 128}}});
+  CHECK(fused(full, {.apart = true})->layers[0].forward_kernels == several.layers[0].forward_kernels);
+  for (const GroupedAttention& kept : {GroupedAttention{.heads = 8, .width = 16, .window = 8},
+                                       GroupedAttention{.heads = 8, .width = 16, .value_width = 8},
+                                       GroupedAttention{.heads = 8, .width = 16, .sinks = true}}) {
+    const Model stays = model_of({{kept, {64, 128}}});
+    CHECK_FALSE(comes_apart(stays.layers[0]));
+    CHECK(fused(stays, {.apart = true})->layers[0].scores == 0);
+  }
+}
+
 TEST_CASE("fusion: one kernel spares what a causal mask hides, and adds no bias to scores", "[unit][workload]") {
   const Model plain = model_of({{Attention{.heads = 12, .causal = true}, {128, 768}}});
   CHECK(plain.layers[0].forward_work.in(flops) == 4 * 128.0 * 128 * 768);  // separate kernels compute all scores
