@@ -384,7 +384,10 @@ Table flat_table() {
                 "goodput",
                 "speedup_90_low",
                 "speedup_90_high",
-                "probability_faster"});
+                "probability_faster",
+                "bubble_s",
+                "other_s",
+                "host_update_s"});
 }
 
 void add_flat(Table& table, const answer::Alternative& one) {
@@ -419,7 +422,10 @@ void add_flat(Table& table, const answer::Alternative& one) {
              p.goodput ? number(p.goodput->share) : "",
              number(one.speedup_interval_90.first),
              number(one.speedup_interval_90.second),
-             number(one.probability_faster)});
+             number(one.probability_faster),
+             number(b.bubble.in(seconds)),
+             number(b.other.in(seconds)),
+             number(b.host_update.in(seconds))});
 }
 
 /// What others are compared with, as a row.
