@@ -110,7 +110,10 @@ std::optional<bool> runs_fused_blocks(std::string_view framework) {
   };
   if (framework.starts_with("hf") || names_any({"automodel"})) return false;
   if (names_any({"deepspeed", "rocm", "llmboost", "oneflow"})) return std::nullopt;
-  if (names_any({"megatron", "nemo", "hugectr", "composer", "internevo", "jax", "flash-attention"})) return true;
+  if (names_any(
+          {"megatron", "nemo", "hugectr", "composer", "internevo", "jax", "flash-attention", "transformer engine"})) {
+    return true;
+  }
   if (names_any({"pytorch", "tensorflow", "paddle", "mxnet"})) return false;
   return std::nullopt;
 }

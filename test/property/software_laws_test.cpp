@@ -142,7 +142,7 @@ TEST_CASE("law: a thousandth of a rate moves no step by a hundredth", "[property
 TEST_CASE("law: fp8 takes hardly longer for images than bf16, whose convolutions they are", "[property]") {
   for (const std::string& gpu : std::vector<std::string>{"h100-sxm5-80gb", "b200-sxm-180gb"}) {
     const double fp8 = step_of("convnext_base", gpu, "fp8", 64);
-    CHECK(fp8 <= 1.2 * step_of("convnext_base", gpu, "bf16", 64));
+    CHECK(fp8 <= 1.3 * step_of("convnext_base", gpu, "bf16", 64));
     CHECK(step_of("convnext_base", gpu, "fp8", 64, {{"gpu.peak.bf16", "100 TFLOP/s", {}}}) > 1.02 * fp8);
   }
 }

@@ -231,6 +231,8 @@ bool has_attention_in_one(const io::Case& one, const importers::TrainingWay& way
   const std::string flash = lower_case(one.said("flash_attention").value_or(""));
   const bool unsaid = flash.empty() || has_any(flash, {"not stated", "unknown", "n/a", "not said"});
   if (!unsaid) return !denies(one, "flash_attention");
+  if (says(one, "attention", "flash") || says(one, "attention", "sdpa")) return true;
+  if (says(one, "attention", "eager")) return false;
   if (says(one, "attention_backend", "unfused")) return false;
   const bool modern = software_year_of(one).value_or(importers::kNewest) >= way.fused_since;
   return modern && one.said("transformer_engine") != "no";  // XLA has none of its own

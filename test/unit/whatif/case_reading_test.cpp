@@ -258,6 +258,18 @@ TEST_CASE("reading: whose GELU is one kernel", "[unit][whatif]") {
   CHECK_FALSE(single(one));
 }
 
+TEST_CASE("reading: a kernel of attention by its name", "[unit][whatif]") {
+  io::Case one = language();
+  one.framework = "XTuner (DeepSpeed ZeRO-3)";
+  one.extra["date"] = "2023-01";
+  CHECK(said(one, "fusion") == "none");
+  one.extra["attention"] = "FlashAttention-2 (flash-attn 2.5.8)";
+  CHECK(said(one, "fusion") == "attention");
+  one.extra["date"] = "2025-01";
+  one.extra["attention"] = "eager";
+  CHECK(said(one, "fusion") == "none");
+}
+
 TEST_CASE("reading: inference drops nothing", "[unit][whatif]") {
   io::Case one = row();
   one.model = "gpt2";
