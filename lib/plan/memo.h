@@ -93,7 +93,7 @@ struct Memo {
   std::map<CutKey, Expected<SplitModel>> cuts;
   std::map<const Layers*, CutPlaces> cut_places;
   std::map<std::tuple<const Layers*, std::size_t, std::int64_t, std::vector<std::size_t>>, StageStarts>
-      starts;                                                          // parts, batch, stated cuts
+      starts;  // parts, batch, stated cuts
   std::map<const Layers*, std::vector<Owned>> owned;
   std::map<const workload::Model*, BlockStarts> blocks;
   std::map<std::tuple<PipelineSchedule, std::int64_t, std::int64_t, std::int64_t, std::size_t, std::vector<double>>,
