@@ -157,17 +157,20 @@ ActivationCut activation_cut_of(const Job& job) {
           .whole_experts = has_whole_experts(job.parallel),
           .autocast = job.parallel.states.value_or(States::kFp32) == States::kFp32 && job.software_fused.get() == false,
           .casts = casts_weights(job),
-          .adapters = job.parallel.lora_rank > 0};
+          .adapters = job.parallel.lora_rank > 0,
+          .ring = goes_round(job.parallel)};
 }
 
 Plainly with_recomputation(const Job& job, const StepPlan& plan, const ActivationCut& cut,
                            const std::vector<workload::Block>& blocks) {
   // Kernels that were joined are no longer operators; what they keep is what these do.
-  std::vector<workload::Layer> apart;
-  if (job.fusion.pointwise) {
-    apart = workload::fused(job.model->layers, {.attention = job.fusion.attention, .apart = job.fusion.apart});
+  std::vector<workload::Layer> operators;
+  const bool other = job.fusion.pointwise || (job.fusion.apart && cut.ring);
+  if (other) {
+    const bool apart = job.fusion.apart && !cut.ring;
+    operators = workload::fused(job.model->layers, {.attention = job.fusion.attention, .apart = apart});
   }
-  const std::vector<workload::Layer>& layers = job.fusion.pointwise ? apart : plan.model->layers;
+  const std::vector<workload::Layer>& layers = other ? operators : plan.model->layers;
   const std::vector<KeptActivations> all = kept_activations(layers, cut);
   const bool selective = job.parallel.recompute == Recompute::kSelective;
   Plainly plain;

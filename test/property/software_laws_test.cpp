@@ -15,6 +15,13 @@ using namespace ddlsim::whatif;
 
 namespace {
 
+struct One {
+  const char* model;
+  const char* gpu;
+  const char* precision;
+  const char* rate = "";  // of memory
+};
+
 constexpr double kWave = 1.02;  // a larger product may be faster by a part of a wave (cost/gemm_time.h)
 
 double step_of(const std::string& model, const std::string& gpu, const std::string& precision, int batch,
@@ -98,11 +105,6 @@ TEST_CASE("law: a higher peak of a GPU never lengthens a step, whatever its prec
 // Factors of arithmetic and memory differ; a kernel that a faster memory moved from one to the other took 1.6 times as
 // long (cost/layer_time.h).
 TEST_CASE("law: more bandwidth of a GPU's memory never lengthens a step, software included", "[property]") {
-  struct One {
-    const char* model;
-    const char* gpu;
-    const char* precision;
-  };
   for (const One& one :
        {One{"vit_base", "v100-sxm2-16gb", "fp16"}, One{"convnext_base", "v100-sxm2-16gb", "fp16"},
         One{"lstm_text_classification", "a100-sxm4-80gb", "fp32"}, One{"vit_large", "h100-sxm5-80gb", "tf32"},
@@ -121,12 +123,6 @@ TEST_CASE("law: more bandwidth of a GPU's memory never lengthens a step, softwar
 
 // What was measured at exact shapes is the chip's: of a twin's profile, of FP32's kernels in TF32, at other rates.
 TEST_CASE("law: a thousandth of a rate moves no step by a hundredth", "[property]") {
-  struct One {
-    const char* model;
-    const char* gpu;
-    const char* precision;
-    const char* rate;
-  };
   for (const One& one :
        {One{"resnet10", "v100-sxm2-32gb", "fp16", "900.9 GB/s"}, One{"vgg16", "h100-sxm5-80gb", "tf32", "3353 GB/s"},
         One{"resnet50", "h200-sxm5-141gb", "bf16", "4805 GB/s"},

@@ -193,6 +193,7 @@ struct ActivationCut {
   bool autocast = false;       // operators choose their formats: norms and softmax of attention are in fp32
   bool casts = false;          // products read 16-bit copies of weights of 32
   bool adapters = false;       // alone are trained: a frozen product without one keeps no input
+  bool ring = false;           // keys go round the context ranks: attention of one kernel is not taken apart
 
   friend auto operator<=>(const ActivationCut&, const ActivationCut&) = default;
 };

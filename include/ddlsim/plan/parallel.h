@@ -199,6 +199,11 @@ struct Parallel {
   return {parallel.lora_rank, parallel.frozen_bits};
 }
 
+/// Whether context ranks send their keys round, and attend to one rank's at a time.
+[[nodiscard]] constexpr bool goes_round(const Parallel& parallel) {
+  return parallel.context > 1 && parallel.context_by == ContextBy::kRing;
+}
+
 /// Whether gradients of several passes add up whole though ranks share them.
 [[nodiscard]] constexpr bool keeps_gradients_whole(const Parallel& parallel, std::int64_t passes) {
   return parallel.no_sync && parallel.zero == 3 && passes > 1;

@@ -485,10 +485,12 @@ void add_notes(const Question& question, const plan::Needed& needed, Prediction&
         "experts: a capacity of {:.6g} drops {:.3g} % of their rows or more: faster, but not the same training", kept,
         100 * (1 - kept)));
   }
-  if (scenario.fusion.apart && stays_one_kernel(*scenario.model, scenario.fusion)) {
+  workload::Fusion here = scenario.fusion;
+  here.apart = here.apart && !plan::goes_round(scenario.parallel);
+  if (scenario.fusion.apart && stays_one_kernel(*scenario.model, here)) {
     notes.push_back(
-        fmt::format("attention: {} has it as one kernel, whatever fusion says; as products and a softmax it "
-                    "would take longer and keep more",
+        fmt::format("attention: {} has it as one kernel here, whatever fusion says; as products and a "
+                    "softmax it would take longer and keep more",
                     scenario.model->name));
   }
   add_exchange_notes(question, notes);

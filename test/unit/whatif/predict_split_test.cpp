@@ -445,6 +445,22 @@ TEST_CASE("predict: what is not the same training says so", "[unit][whatif]") {
   CHECK(one_kernel("gpt_oss_20b", "none"));  // sinks and windows
   CHECK_FALSE(one_kernel("gpt_oss_20b", "all"));
   CHECK_FALSE(one_kernel("llama_2_7b", "none"));
+  // Where keys go round it is one, in time and in what it keeps.
+  const auto round = [](const char* ways, const char* fusion) {
+    return asked({{"model", "llama_2_7b", {}},
+                  {"node", "dgx-h100", {}},
+                  {"batch", "1", {}},
+                  {"fusion", fusion, {}},
+                  {"parallel.context", "8", {}},
+                  {"parallel.context_by", ways, {}}});
+  };
+  const auto none = round("ring", "none");
+  const auto one = round("ring", "attention");
+  CHECK(none.step_time == one.step_time);
+  CHECK(none.memory.activations == one.memory.activations);
+  CHECK(std::any_of(none.notes.begin(), none.notes.end(),
+                    [](const std::string& note) { return note.starts_with("attention: "); }));
+  CHECK(round("ulysses", "none").memory.activations > round("ulysses", "attention").memory.activations);
   CHECK_FALSE(one_kernel("opt_6_7b", "none"));
 }
 
