@@ -62,10 +62,10 @@ struct Row {
   bool one_server = false;
   bool rate = true;
   hardware::QuestionKind kind = hardware::QuestionKind::kOneGpu;
-  double measured = 0;                       // log time
-  double of_memory = 0;                      // share of GPU time, where memory is dearer (cost/layer_time.h)
-  double of_memory_cheaper = 0;              // where arithmetic is
-  double of_small = 0;                       // of it, what an effect of 1 on small kernels adds
+  double measured = 0;           // log time
+  double of_memory = 0;          // share of GPU time; where memory is dearer with its surcharge (cost/layer_time.h)
+  double of_memory_cheaper = 0;  // where arithmetic is
+  double of_small = 0;           // of it, what an effect of 1 on small kernels adds
   std::array<double, kGrid.size()> times{};  // log P(f) on the grid
   Eigen::Matrix<double, kFeatures, 1> features;
   double weight = 1;

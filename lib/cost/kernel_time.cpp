@@ -104,7 +104,7 @@ bool same(const Shape& a, const Shape& b) {
 class Sum {
  public:
   Sum(const KernelTimes& time, const Calibration& calibration, CalibratedTimes& times)
-      : time_(time), ends_(calibration.assumed_interval), dearer_(calibration.dearer), times_(times) {
+      : time_(time), ends_(calibration.assumed_interval), surcharge_(calibration.surcharge), times_(times) {
     known_.reserve(kMostKnown);
   }
 
@@ -119,8 +119,9 @@ class Sum {
     times_.executed += kernel.executed * count;
     const bool assumed = kernel.report == nullptr;
     (assumed ? times_.assumed : kernel.outside > 0 ? times_.extrapolated : times_.measured) += time + wait;
-    const double of_memory = memory_share(kernel.ratio, dearer_);
-    return {time * (1 - of_memory), time * of_memory, wait};
+    LayerTime bound = bounded(time, kernel.ratio, surcharge_);
+    bound.host = wait;
+    return bound;
   }
 
   LayerTime add(const KernelTime& kernel) { return add(ends_.of(kernel), 1); }
@@ -146,7 +147,7 @@ class Sum {
 
   const KernelTimes& time_;
   Ends ends_;
-  Dearer dearer_;
+  Surcharge surcharge_;
   CalibratedTimes& times_;
   std::vector<std::pair<const Shape*, Timed>> known_;
   std::array<std::uint16_t, kPlaces> places_{};  // of each hash, or the next free one, as a place in `known_` from 1

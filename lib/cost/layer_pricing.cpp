@@ -51,10 +51,9 @@ bool same_profiles(const hardware::Gpu& a, const hardware::Gpu& b) {
 
 }  // namespace
 
-Dearer dearer_by(const plan::Job& job) {
+Surcharge surcharge_of(const plan::Job& job) {
   const hardware::SoftwareFactor factor = plan::software_factor(job);
-  if (factor.compute == factor.memory) return Dearer::kNeither;
-  return factor.compute > factor.memory ? Dearer::kArithmetic : Dearer::kMemory;
+  return {std::max(1 - factor.compute / factor.memory, 0.0), std::max(1 - factor.memory / factor.compute, 0.0)};
 }
 
 DeviceRates rates_for(const workload::Layer& layer, DeviceRates rates, const hardware::Gpu& gpu, Precision precision) {
@@ -67,8 +66,8 @@ DeviceRates rates_for(const workload::Layer& layer, DeviceRates rates, const har
 
 bool operator==(const PriceInputs& a, const PriceInputs& b) {
   const auto values = [](const PriceInputs& one) {
-    return std::tie(one.by_profiles, one.assumed, one.precision, one.batch, one.accumulated, one.attention, one.dearer,
-                    one.fuses_pointwise, one.spares_turning, one.channels_first, one.recurrent_chain);
+    return std::tie(one.by_profiles, one.assumed, one.precision, one.batch, one.accumulated, one.attention,
+                    one.surcharge, one.fuses_pointwise, one.spares_turning, one.channels_first, one.recurrent_chain);
   };
   return values(a) == values(b) && same_rates(*a.gpu, *b.gpu) && (!a.by_profiles || same_profiles(*a.gpu, *b.gpu));
 }
@@ -83,7 +82,7 @@ Expected<PriceInputs> price_inputs(const plan::Job& job) {
                      .batch = job.batch,
                      .accumulated = plan::accumulated_per_parameter(job),
                      .attention = job.software_attention,
-                     .dearer = dearer_by(job),
+                     .surcharge = surcharge_of(job),
                      .fuses_pointwise = job.fusion.pointwise,
                      .spares_turning = plan::spares_turning(job),
                      .channels_first = plan::channels_first(job),
@@ -97,7 +96,7 @@ LayerPricing::LayerPricing(const PriceInputs& inputs, std::pair<double, double> 
                    .assumed = inputs.assumed,
                    .assumed_interval = assumed_interval,
                    .attention = inputs.attention,
-                   .dearer = inputs.dearer,
+                   .surcharge = inputs.surcharge,
                    .fuses_pointwise = inputs.fuses_pointwise,
                    .spares_turning = inputs.spares_turning,
                    .channels_first = inputs.channels_first,
@@ -119,8 +118,8 @@ CalibratedTimes LayerPricing::times(std::span<const workload::Layer> layers, Dat
   CalibratedTimes times;
   for (const workload::Layer& layer : layers) {
     const DeviceRates rates = rates_for(layer, device, *inputs_.gpu, inputs_.precision);
-    times.layers.push_back({layer_time(layer, Pass::kForward, batch, activation, rates, inputs_.dearer),
-                            layer_time(layer, Pass::kBackward, batch, activation, rates, inputs_.dearer)});
+    times.layers.push_back({layer_time(layer, Pass::kForward, batch, activation, rates, inputs_.surcharge),
+                            layer_time(layer, Pass::kBackward, batch, activation, rates, inputs_.surcharge)});
     times.layers.back().forward.host += inputs_.recurrent_chain * recurrent_steps(layer.forward);
     times.layers.back().backward.host += inputs_.recurrent_chain * recurrent_steps(layer.backward);
     times.layers.back().backward.memory += accumulated_by(layer, inputs_.accumulated) / device.memory;

@@ -10,8 +10,8 @@
 
 namespace ddlsim::cost {
 
-/// Which of both kinds of kernels software takes more on top of.
-[[nodiscard]] Dearer dearer_by(const plan::Job& job);
+/// Of the software that a job runs.
+[[nodiscard]] Surcharge surcharge_of(const plan::Job& job);
 
 /// Convolutions run in bf16 where products are of 8 or 4 bits.
 [[nodiscard]] DeviceRates rates_for(const workload::Layer& layer, DeviceRates rates, const hardware::Gpu& gpu,

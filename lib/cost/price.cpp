@@ -82,7 +82,7 @@ class Pricing {
         layers_(layers),
         variation_(variation),
         same_rates_(variation.compute == 1 && variation.memory == 1),
-        dearer_(dearer_by(job)),
+        surcharge_(surcharge_of(job)),
         gpu_time_factor_(plan::gpu_time_factor_of(job)) {}
 
   Expected<void> price(PricedStep& step) {
@@ -120,7 +120,7 @@ class Pricing {
     if (layers_.calibrated) return varied(nominal, variation_);
     const DeviceRates device = rates_for(layer, rates.device, job_.cluster.node.gpu, job_.precision);
     LayerTime time =
-        layer_time(layer, pass, static_cast<double>(job_.batch), activation_size(job_.precision), device, dearer_);
+        layer_time(layer, pass, static_cast<double>(job_.batch), activation_size(job_.precision), device, surcharge_);
     time.host = nominal.host;  // no rate of the GPU's
     if (pass == Pass::kBackward) {
       time.memory += accumulated_by(layer, plan::accumulated_per_parameter(job_)) / rates.device.memory;
@@ -333,7 +333,7 @@ class Pricing {
   const LayerPrices& layers_;
   const Variation& variation_;
   bool same_rates_;
-  Dearer dearer_;
+  Surcharge surcharge_;
   hardware::SoftwareFactor gpu_time_factor_;
   std::map<std::tuple<std::size_t, primitives::CollectiveOp, DataSize>, PricedRow> collectives_;  // by group and size
 };

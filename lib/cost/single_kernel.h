@@ -17,7 +17,7 @@ namespace ddlsim::cost {
 /// A kernel's time, what it is bound by, and what the time rests on.
 struct KernelTime {
   Time time{};
-  double ratio = 0;                               // memory's time over arithmetic's, as in memory_share
+  double ratio = 0;                               // memory's time over arithmetic's, by the datasheet
   const hardware::CurveReport* report = nullptr;  // null: assumed
   double outside = 0;                             // octaves, borrowed curves included
   Work executed{};

@@ -109,7 +109,7 @@ struct Calibration {
   DeviceRates assumed{};  // where no curve is, efficiency included
   std::pair<double, double> assumed_interval{1, 1};
   primitives::AttentionKernel attention = primitives::AttentionKernel::kBest;
-  Dearer dearer = Dearer::kNeither;
+  Surcharge surcharge{};
   bool fuses_pointwise = false;  // casts to fp32 join the kernel that reads them
   bool spares_turning = false;   // images lie as tensor cores take them; the profile's convolutions turned them
   bool channels_first = true;    // how images lie (cost/image_kernels.h)

@@ -7,12 +7,13 @@
 // A measured layer takes its measured time (cost/wave_scaling.h), the CPU's work on samples its time for each of them.
 // Between the kernels of a recurrent layer's steps go by what cost/kernel_time.h says (LayerPrices; assumed to hold for
 // GPUs that nobody measured, AMD's among them: the kernels wait for each other there too).
-// An operator without FLOPs takes its memory time. The part that is larger says what the layer is bound by, and where
-// software takes more on top of one kind of kernel than of the other (hardware/software.h), how a time T is split in
-// two. With t_c and t_m what arithmetic and memory take by the datasheet:
-//   arithmetic dearer    of memory  T max(1 - t_c / t_m, 0)     what memory takes beyond arithmetic
-//   memory dearer        of memory  T min(t_m / t_c, 1)         arithmetic has what it takes beyond memory
-// so that no step gets longer where a rate rises, which a change of factors where t_c = t_m made it.
+// An operator without FLOPs takes its memory time. The part that is larger says what the layer is bound by. Where
+// software takes more on top of the other part (factors f_c of arithmetic, f_m of memory: hardware/software.h), that
+// one adds what it takes more: with t_c and t_m the two by the datasheet, a time T with software is
+//   bound by arithmetic   T (f_c + max(f_m - f_c, 0) t_m / t_c)
+//   bound by memory       T (f_m + max(f_c - f_m, 0) t_c / t_m)
+// which no rate makes longer; a change of factors where t_c = t_m did. The addition is the other part's, so that either
+// part is what its rate would take away.
 // Source: Williams et al., "Roofline", CACM 2009. Limits: no tile or wave quantisation, no cache, no fusion, one
 // efficiency for every operator. A GPU that somebody measured has cost/kernel_time.h.
 //
@@ -21,7 +22,6 @@
 // Layers are made by workload/op.h; a step of them by step/schedule.h.
 #pragma once
 
-#include <cstdint>
 #include <limits>
 
 #include "ddlsim/cost/wave_scaling.h"
@@ -41,20 +41,17 @@ struct DeviceRates {
 
 enum class Pass { kForward, kBackward };
 
-/// What software takes more on top of.
-enum class Dearer : std::uint8_t { kNeither, kArithmetic, kMemory };
+/// What software takes more on one part than on the other, as a share of the dearer factor: of memory where arithmetic
+/// bounds, of arithmetic where memory does. One of them is 0.
+struct Surcharge {
+  double memory = 0;      // 1 - f_c / f_m
+  double arithmetic = 0;  // 1 - f_m / f_c
 
-/// Of a kernel's time, what counts as memory's. `ratio`: memory's time by the datasheet over arithmetic's, infinity
-/// where there is none of that.
-[[nodiscard]] constexpr double memory_share(double ratio, Dearer dearer) {
-  const bool bound = ratio >= 1;
-  if (dearer == Dearer::kArithmetic) return bound ? 1 - 1 / ratio : 0;
-  if (dearer == Dearer::kMemory) return bound ? 1 : ratio;
-  return bound ? 1 : 0;
-}
+  friend bool operator==(const Surcharge&, const Surcharge&) = default;
+};
 
-/// What a layer is bound by. By the roofline exactly one of the two is not zero; a layer of several kernels may have
-/// both.
+/// What a layer is bound by, before software's factors. By the roofline exactly one of the two is not zero, but for a
+/// surcharge; a layer of several kernels may have both.
 struct LayerTime {
   Time compute{};
   Time memory{};
@@ -93,12 +90,19 @@ struct WeightsShare {
   return activation * (elements * batch + weights);
 }
 
+/// Memory's time over arithmetic's; infinity where there is none of that.
 [[nodiscard]] constexpr double time_ratio(Time memory, Time compute) {
   return compute > Time::zero() ? memory / compute : std::numeric_limits<double>::infinity();
 }
 
+/// A kernel's time by what bounds it, with the other part's surcharge. `ratio` as of `time_ratio`, by the datasheet.
+[[nodiscard]] constexpr LayerTime bounded(Time time, double ratio, const Surcharge& surcharge) {
+  if (ratio >= 1) return {time * (surcharge.arithmetic / ratio), time};
+  return {time, time * (surcharge.memory * ratio)};
+}
+
 [[nodiscard]] inline LayerTime layer_time(const workload::Layer& layer, Pass pass, double batch, DataSize activation,
-                                          const DeviceRates& device, Dearer dearer = Dearer::kNeither) {
+                                          const DeviceRates& device, const Surcharge& surcharge = {}) {
   const bool forward = pass == Pass::kForward;
   if (layer.measured) {
     const workload::MeasuredTime& timed = *layer.measured;
@@ -110,9 +114,9 @@ struct WeightsShare {
   const auto rewritten = static_cast<double>(forward ? layer.forward_rewritten : layer.backward_rewritten);
   const Time apart = activation * rewritten / device.memory;
   const Time memory = layer_traffic(layer, pass, batch, activation) / device.memory - apart;
-  const double share = memory_share(time_ratio(memory, compute), dearer);
-  const Time all = max(compute, memory);
-  return {all * (1 - share), all * share + apart};
+  LayerTime time = bounded(max(compute, memory), time_ratio(memory, compute), surcharge);
+  time.memory += apart;
+  return time;
 }
 
 }  // namespace ddlsim::cost

@@ -131,7 +131,7 @@ struct PriceInputs {
   std::int64_t batch = 1;  // samples of a pass
   DataSize accumulated{};  // of each parameter, to add its gradient to earlier passes' (plan/lower.h)
   primitives::AttentionKernel attention = primitives::AttentionKernel::kBest;
-  Dearer dearer = Dearer::kNeither;
+  Surcharge surcharge{};
   bool fuses_pointwise = false;  // as Calibration has them
   bool spares_turning = false;
   bool channels_first = true;

@@ -1,6 +1,6 @@
 // What a framework takes on top of the kernels of a step, learnt from published steps.
 //
-//   GPU time = f_c * kernels as far as arithmetic bounds them + f_m * as far as memory does (split: cost/layer_time.h)
+//   GPU time = f_c * kernels bound by arithmetic + f_m * by memory, each and what the other is dearer: cost/layer_time.h
 //   f_c = exp(sum over the features of effect * value)
 //   f_m = f_c * exp(sum over the features of memory - those of arithmetic of effect * value)
 //

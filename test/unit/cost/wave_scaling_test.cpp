@@ -64,20 +64,23 @@ TEST_CASE("a layer's roofline: weights that a kernel of its own rewrites come on
   CHECK(fast.memory.in(nanoseconds) == Approx(220));
 }
 
-TEST_CASE("a layer's roofline: what is dearer takes what it has beyond the other") {
+TEST_CASE("a layer's roofline: what is dearer adds what it takes beyond what bounds") {
   workload::Layer layer;
   layer.forward_work = flops(1000);
   layer.forward_elements = 50;
-  const auto at = [&](double compute, Dearer dearer) {
+  const auto at = [&](double compute, const Surcharge& surcharge) {
     const DeviceRates device{teraflops_per_second(compute), gigabytes_per_second(1)};
-    return layer_time(layer, Pass::kForward, 1, bytes(2), device, dearer);
+    return layer_time(layer, Pass::kForward, 1, bytes(2), device, surcharge);
   };
-  // Memory takes 100 ns; arithmetic 250 ns, then 40 ns.
-  CHECK(at(4e-3, Dearer::kMemory).memory.in(nanoseconds) == Approx(100));
-  CHECK(at(4e-3, Dearer::kMemory).compute.in(nanoseconds) == Approx(150));
-  CHECK(at(4e-3, Dearer::kArithmetic).memory == Time::zero());
-  CHECK(at(25e-3, Dearer::kArithmetic).memory.in(nanoseconds) == Approx(60));
-  CHECK(at(25e-3, Dearer::kArithmetic).compute.in(nanoseconds) == Approx(40));
-  CHECK(at(25e-3, Dearer::kMemory).compute == Time::zero());
-  CHECK(memory_share(time_ratio(nanoseconds(1), Time::zero()), Dearer::kArithmetic) == 1);
+  // Memory takes 100 ns; arithmetic 250 ns, then 40 ns. The dearer factor is 2, the other 1.
+  const Surcharge memory{.memory = 0.5};
+  CHECK(at(4e-3, memory).compute.in(nanoseconds) == Approx(250));
+  CHECK(at(4e-3, memory).memory.in(nanoseconds)*2 == Approx(100));
+  CHECK(at(25e-3, memory).compute == Time::zero());
+  CHECK(at(25e-3, memory).memory.in(nanoseconds) == Approx(100));
+  const Surcharge arithmetic{.arithmetic = 0.5};
+  CHECK(at(4e-3, arithmetic).memory == Time::zero());
+  CHECK(at(25e-3, arithmetic).memory.in(nanoseconds) == Approx(100));
+  CHECK(at(25e-3, arithmetic).compute.in(nanoseconds)*2 == Approx(40));
+  CHECK(bounded(nanoseconds(7), time_ratio(nanoseconds(1), Time::zero()), arithmetic).compute == Time::zero());
 }

@@ -54,6 +54,32 @@ TEST_CASE("elasticity: of totals each rate has its share of the step", "[unit][e
   CHECK(all.own_constants == Approx(0).margin(1e-4));
 }
 
+TEST_CASE("elasticity: what bounds a step is the rate that takes most of it away", "[unit][elasticity]") {
+  // Factors of arithmetic and memory differ, one way in TF32, the other in fp16 on Volta; with and without a profile.
+  struct Job {
+    const char* node;
+    const char* precision;
+  };
+  for (const Job& job : {Job{"dgx-a100", "tf32"}, Job{"dgx1-v100", "fp16"}}) {
+    for (const char* calibration : {"auto", "none"}) {
+      for (const char* model : {"gpt2", "resnet50", "t5_base"}) {
+        const auto all = of({{"model", model, {}},
+                             {"node", job.node, {}},
+                             {"gpus_per_node", "1", {}},
+                             {"precision", job.precision, {}},
+                             {"batch", "16", {}},
+                             {"cuda_graphs", "yes", {}},
+                             {"gpu.calibration", calibration, {}}});
+        const auto& parts = all.baseline.breakdown;
+        const double peak = elasticity_of(all, std::string("gpu.peak.") + job.precision);
+        const double memory = elasticity_of(all, "gpu.memory_bandwidth");
+        INFO(model << " in " << job.precision << ", calibration " << calibration << ": " << peak << ", " << memory);
+        CHECK((peak < memory) == (parts.compute > parts.memory));
+      }
+    }
+  }
+}
+
 TEST_CASE("elasticity: a job that the network alone bounds answers to it one to one", "[unit][elasticity]") {
   auto bound = kTotals;
   for (const char* path : {"model.memory_access", "model.input"}) bound.push_back({path, "1 B", {}});

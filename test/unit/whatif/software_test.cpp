@@ -48,12 +48,10 @@ TEST_CASE("software: kernels take the factors of what they are bound by, and a n
   const auto kernels = predict(alone).value();
   const hardware::SoftwareFactor factor = plan::software_factor(learnt);
   CHECK(factor.memory < factor.compute);  // Volta
-  // Arithmetic is dearer: memory's part is what it takes beyond arithmetic (cost/layer_time.h), and nothing is lost.
-  const Time all = kernels.breakdown.compute + kernels.breakdown.memory;
-  const Time split = with.breakdown.compute / factor.compute + with.breakdown.memory / factor.memory;
-  CHECK(split / all == Approx(1).epsilon(1e-9));
-  CHECK(with.breakdown.memory < kernels.breakdown.memory * factor.memory);
-  CHECK(with.breakdown.memory > kernels.breakdown.memory * (factor.memory * 0.9));
+  // Arithmetic is dearer: of kernels that memory bounds it adds what it takes more (cost/layer_time.h).
+  CHECK(with.breakdown.memory / kernels.breakdown.memory == Approx(factor.memory).epsilon(1e-9));
+  CHECK(with.breakdown.compute > kernels.breakdown.compute * factor.compute);
+  CHECK(with.breakdown.compute < kernels.breakdown.compute * (factor.compute * 1.05));
   CHECK(notes_have(with, fmt::format("x {:.2f} (kernels bound by memory {:.2f})", factor.compute, factor.memory)));
   CHECK(notes_have(with, "--set software=none"));
   CHECK(notes_have(predict(resolved(resnet({}))).value(), "small kernels up to"));
