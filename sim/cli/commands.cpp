@@ -6,12 +6,10 @@
 #include "ddlsim/report/goodput.h"
 #include "ddlsim/report/questions.h"
 #include "ddlsim/report/trace.h"
-#include "ddlsim/report/views.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/curve.h"
 #include "ddlsim/whatif/elasticity.h"
-#include "ddlsim/whatif/framework.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/saved_job.h"
 #include "describe.h"
@@ -332,86 +330,6 @@ int run_what_if(const std::vector<std::string>& arguments) {
     return print_answer(report::render_columns(rows, *own_columns, shape), shape, &*catalog);
   }
   return print_answer(report::render(*comparison, shape), shape, &*catalog);
-}
-
-namespace {
-
-/// The ids of a kind; of servers those that are sold and those that are rented.
-std::string servers_or(const io::Catalog& catalog, io::Kind kind) {
-  std::vector<std::string> ids = catalog.ids(kind);
-  if (kind == io::Kind::kNodes) {
-    const auto& rented = catalog.ids(io::Kind::kInstances);
-    ids.insert(ids.end(), rented.begin(), rented.end());
-    std::sort(ids.begin(), ids.end());
-  }
-  return join(ids);
-}
-
-/// All that `list` takes.
-std::vector<std::string> list_kinds() {
-  std::vector<std::string> kinds;
-  for (const auto& [word, kind] : io::kKinds) kinds.emplace_back(word);
-  kinds.insert(kinds.end(), {"settings", "frameworks"});
-  return kinds;
-}
-
-}  // namespace
-
-int run_list(const std::vector<std::string>& arguments) {
-  CLI::App app("Show what the program knows: models, hardware, settings.", "ddlsim list");
-  app.footer("\nExamples:\n  ddlsim list\n  ddlsim list gpus\n  ddlsim list gpus v100\n  ddlsim list settings");
-  FormatFlags format;
-  std::string data;
-  std::string kind;
-  std::string name;
-  format.add_to(app);
-  app.add_option("kind", kind,
-                 "models, gpus, links, nodes, instances, clusters, populations, calibrations, storage, cpus, datasets, "
-                 "failures, settings, frameworks")
-      ->type_name("KIND");
-  app.add_option("name", name, "one of them, with its sources")->type_name("NAME");
-  app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
-  parse(app, arguments);
-  const report::Format shape = format.get();
-  if (kind == "settings") {
-    if (!name.empty()) throw UsageError{"settings have no details", "`ddlsim list settings` shows them all"};
-    std::vector<report::ListRow> rows;
-    for (const whatif::SettingInfo& setting : whatif::settings()) {
-      rows.push_back({setting.path, setting.meaning, setting.example});
-    }
-    return print_answer(report::render_list(kind, rows, shape), shape);
-  }
-  if (kind == "frameworks") {
-    std::vector<report::ListRow> rows;
-    for (const whatif::Framework& framework : whatif::frameworks()) {
-      if (name.empty() || &framework == whatif::find_framework(name)) {
-        rows.push_back({std::string(framework.name), std::string(framework.what), std::string(framework.settings)});
-      }
-    }
-    if (rows.empty()) throw UsageError{"unknown framework '" + name + "'", "`ddlsim list frameworks` shows them all"};
-    return print_answer(report::render_list(kind, rows, shape), shape);
-  }
-  const auto catalog = open_catalog(data);
-  if (!catalog) return print(catalog.error());
-  if (kind.empty()) {
-    std::vector<report::ListRow> rows;
-    for (const auto& [word, what] : io::kKinds) {
-      const bool rented = what == io::Kind::kInstances;
-      rows.push_back({std::string(word), rented ? "in one list with nodes" : servers_or(*catalog, what), ""});
-    }
-    rows.push_back({"settings", "what --set can change", ""});
-    rows.push_back({"frameworks", "what --strategy can be beside ps and allreduce", ""});
-    return print_answer(report::render_list("kind", rows, shape), shape, &*catalog);
-  }
-  const auto which = parse_choice(io::kKinds, kind, "kind");
-  if (!which) throw UsageError{which.error().message, suggestion(kind, list_kinds())};
-  if (name.empty()) {
-    const auto rows = report::list(*catalog, *which);
-    return rows ? print_answer(report::render_list(kind, *rows, shape), shape, &*catalog) : print(rows.error());
-  }
-  const auto details = report::details(*catalog, *which, name);
-  return details ? print_answer(report::render_details(kind, details->front().value, *details, shape), shape, &*catalog)
-                 : print(details.error());
 }
 
 }  // namespace ddlsim::cli

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "commands.h"
+#include "ddlsim/whatif/scenario.h"
 #include "program.h"
 #include "value_types.h"
 
@@ -65,6 +66,11 @@ Candidates complete_argument(const CommandDescription& command, const Typed& typ
     for (const auto& [name, kind] : io::kKinds) {
       if (name != typed.arguments.front()) continue;
       for (const std::string& id : catalog->ids(kind)) found.words.push_back({id, {}});
+    }
+    if (typed.arguments.front() == "settings") {
+      for (const whatif::SettingInfo& setting : whatif::settings()) {
+        found.words.push_back({setting.path, setting.meaning});
+      }
     }
     return found;
   }

@@ -368,6 +368,11 @@ TEST_CASE("contract: one nearest kind, and the columns of a plan", "[hostile]") 
   CHECK(kind.status == 2);
   CHECK_THAT(kind.err, EndsWith("unknown kind 'gpu'\n  did you mean 'gpus'?\n"));
   CHECK_THAT(run_program({"list", "setings"}).err, Contains("did you mean 'settings'?"));
+  const Outcome some = run_program({"list", "settings", "latency", "--format", "csv"});
+  CHECK_THAT(some.out, Contains("\nnvlink.latency,") && !Contains("\nnvlink,"));
+  const Outcome none = run_program({"list", "settings", "netwrk"});
+  CHECK(none.status == 2);
+  CHECK_THAT(none.err, Contains("no setting has 'netwrk' in its path") && Contains("did you mean 'network'?"));
   const Outcome plan = run_program({"plan", "--model", "gpt2", "--node", "dgx-a100", "--gpus-per-node", "4",
                                     "--global-batch", "8", "--columns", "nemo", "--format", "csv"});
   CHECK_THAT(plan.out, StartsWith("Model,#-GPUs,") && Contains("\nbest,4,") && Contains("\n2,4,"));

@@ -119,6 +119,7 @@ TEST_CASE("describe: the last word of a line is completed", "[hostile][describe]
   CHECK(completed({"predict", "--precision=b"}) == std::set<std::string>{"--precision=bf16"});
   CHECK(completed({"recommend", "--catalog", "aws,g"}) == std::set<std::string>{"aws,gcp"});
   CHECK(completed({"list", "gpus", "v100s"}) == std::set<std::string>{"v100s-pcie-32gb"});
+  CHECK(completed({"list", "settings", "parallel.recompute_e"}) == std::set<std::string>{"parallel.recompute_every"});
   CHECK(completed({"find", "network.la"}) == std::set<std::string>{"network.latency"});
   CHECK(completed({"loader", "one"}) == std::set<std::string>{"one_server", ":files"});
   // Nothing helps, and nothing goes wrong.
