@@ -246,19 +246,20 @@ DataSize add_activations(const Job& job, const HeldPart& part, const Plainly& pl
     others = DataSize::zero();
   }
   struct Most {
-    DataSize activations{}, loss{}, working{}, made{};
-    [[nodiscard]] DataSize sum() const { return activations + loss + working + made; }
+    DataSize casts{}, activations{}, loss{}, working{}, made{};
+    [[nodiscard]] DataSize sum() const { return casts + activations + loss + working + made; }
   } most;
   DataSize above;
   for (std::size_t i = part.count; i-- > 0;) {
     const std::size_t layer = part.model_layer + i;
-    const Most here{others + min(below, on_gpu) + casts, plain.loss[layer],
+    const Most here{casts, others + min(below, on_gpu), plain.loss[layer],
                     plain.again[layer] + plain.gradients[layer] + weight_gradients[i], above};
     if (here.sum() > most.sum()) most = here;
     if (!made.empty()) above += made[i];
     below -= plain.kept[layer];
     casts -= plain.casts[layer];
   }
+  memory.weight_casts += most.casts;
   memory.activations += most.activations;
   memory.loss += most.loss;
   memory.working = max(memory.working, most.working);
@@ -283,8 +284,7 @@ DataSize buckets_of(const Job& job, const MemoryFootprint& memory) {
 /// Of gradients that are made in turn, those that count: beside activations, or before the update, when all are there.
 void take_turns(MemoryFootprint& memory, DataSize at_update, DataSize beside) {
   const DataSize all = memory.gradients;
-  const DataSize others = memory.activations + memory.loss + memory.working;
-  memory.gradients = min(all, max(beside, all + at_update - others));
+  memory.gradients = min(all, max(beside, all + at_update - memory.passing()));
   memory.gradients_later = all - memory.gradients;
 }
 
@@ -336,7 +336,7 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
   if (!takes_ranks(job.parallel)) memory.buffers += buckets_of(job, memory);
   if (as_made) take_turns(memory, states.at_update(), beside);
   // The update comes when activations are gone.
-  const DataSize more = states.at_update() - (memory.activations + memory.loss + memory.working);
+  const DataSize more = states.at_update() - memory.passing();
   if (more > DataSize::zero()) memory.working += more;
   return memory;
 }
@@ -453,7 +453,7 @@ void add_memory(const Job& job, const SplitModel& split, StepPlan& plan, Memo& m
       listed = bytes(4) * static_cast<double>(plan.model->totals.dense_parameters);
     }
     if (!made.empty()) take_turns(one.memory, listed, beside);
-    const DataSize more = listed - (one.memory.activations + one.memory.loss + one.memory.working);
+    const DataSize more = listed - one.memory.passing();
     if (more > DataSize::zero()) one.memory.working += more;
   }
   add_boundaries(job, plan);

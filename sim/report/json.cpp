@@ -55,6 +55,7 @@ Json ledger(const answer::MemoryLedger& memory) {
           {"gradients_later_bytes", memory.gradients_later.in(bytes)},
           {"master_bytes", memory.master.in(bytes)},
           {"optimizer_bytes", memory.optimizer_state.in(bytes)},
+          {"weight_casts_bytes", memory.weight_casts.in(bytes)},
           {"activations_bytes", memory.activations.in(bytes)},
           {"micro_batches", memory.micro_batches},
           {"loss_bytes", memory.loss.in(bytes)},

@@ -77,7 +77,7 @@ std::optional<Picture> memory_of(const Prediction& p) {
   const auto add = [&](const char* what, Ink ink, DataSize size) {
     if (size > DataSize::zero()) bar.parts.push_back({what, ink, size.in(bytes), to_text(size)});
   };
-  add("weights", Ink::kBlue, held.weights + held.master);
+  add("weights", Ink::kBlue, held.weights + held.master + held.weight_casts);
   add("gradients", Ink::kSky, held.gradients);
   add("optimizer states", Ink::kGreen, held.optimizer_state);
   add("activations", Ink::kOrange, held.activations);

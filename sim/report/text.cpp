@@ -129,6 +129,7 @@ const std::vector<Row>& own_rows() {
       {"  gradients", gradients_text},
       {"  fp32 weights", [](const Prediction& p) { return ledger_text(p.memory.master, p); }},
       {"  optimizer states", [](const Prediction& p) { return ledger_text(p.memory.optimizer_state, p); }},
+      {"  16-bit copies of weights", [](const Prediction& p) { return ledger_text(p.memory.weight_casts, p); }},
       {"  activations", activations_text},
       {"  logits and loss", [](const Prediction& p) { return ledger_text(p.memory.loss, p); }},
       {"  gradients in work", [](const Prediction& p) { return ledger_text(p.memory.working, p); }},

@@ -54,6 +54,7 @@ struct MemoryLedger {
   DataSize gradients_later{};  // made while activations leave: in no sum
   DataSize master{};           // fp32 copies of weights in fewer bits
   DataSize optimizer_state{};
+  DataSize weight_casts{};   // 16-bit copies of fp32 weights
   DataSize activations{};    // kept for backward
   DataSize loss{};           // logits and their softmax
   DataSize working{};        // gradients of activations and of one weight
@@ -67,7 +68,7 @@ struct MemoryLedger {
   DataSize host_capacity{};  // zero: nobody says
 
   [[nodiscard]] DataSize tensors() const {
-    return weights + gradients + master + optimizer_state + activations + loss + working + buffers;
+    return weights + gradients + master + optimizer_state + weight_casts + activations + loss + working + buffers;
   }
   [[nodiscard]] DataSize all() const { return tensors() + context + slack; }
 };

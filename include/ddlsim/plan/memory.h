@@ -103,6 +103,7 @@ struct MemoryFootprint {
   DataSize gradients_later{};  // made while activations leave: in no sum
   DataSize master{};           // fp32 copies of weights in fewer bits
   DataSize optimizer_state{};
+  DataSize weight_casts{};   // copies of fp32 weights in 16 bits, that products read until their backward
   DataSize activations{};    // kept for backward, of all micro-batches in flight, when the sum is largest
   DataSize loss{};           // logits and their softmax
   DataSize working{};        // gradients of activations and of one weight
@@ -111,10 +112,10 @@ struct MemoryFootprint {
   double micro_batches = 0;  // in flight; parts of a rank's layers count as their share
   bool complete = true;
 
+  /// What is gone when weights are updated.
+  [[nodiscard]] DataSize passing() const { return weight_casts + activations + loss + working; }
   /// Of tensors.
-  [[nodiscard]] DataSize total() const {
-    return weights + gradients + master + optimizer_state + activations + loss + working + buffers;
-  }
+  [[nodiscard]] DataSize total() const { return weights + gradients + master + optimizer_state + passing() + buffers; }
 };
 
 /// What of a GPU's memory no tensor has.

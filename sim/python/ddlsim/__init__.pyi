@@ -67,8 +67,10 @@ class Memory(Record):
     rank: str
     weights_bytes: float
     gradients_bytes: float
+    gradients_later_bytes: float
     master_bytes: float
     optimizer_bytes: float
+    weight_casts_bytes: float
     activations_bytes: float
     micro_batches: float
     loss_bytes: float
@@ -78,6 +80,8 @@ class Memory(Record):
     slack_bytes: float
     device_bytes: float
     capacity_bytes: float
+    host_bytes: float
+    host_capacity_bytes: float
 
 class Parallel(Record):
     data: int

@@ -410,6 +410,7 @@ void Explainer::memory() {
   add("gradients", adapters ? "of the weights that are trained" : "of all weights", m.gradients);
   add("master", "fp32 copies of weights in fewer bits", m.master);
   add("optimizer", "its states", m.optimizer_state);
+  add("casts", "copies of fp32 weights in 16 bits", m.weight_casts);
   add("activations", "kept for backward", m.activations);
   add("loss", "logits and their softmax", m.loss);
   add("working", "gradients of activations and of one weight", m.working);

@@ -157,6 +157,7 @@ void add_memory(const plan::Needed& needed, Prediction& prediction) {
                        .gradients_later = footprint.gradients_later,
                        .master = footprint.master,
                        .optimizer_state = footprint.optimizer_state,
+                       .weight_casts = footprint.weight_casts,
                        .activations = footprint.activations,
                        .loss = footprint.loss,
                        .working = footprint.working,
