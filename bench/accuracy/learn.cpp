@@ -326,7 +326,6 @@ struct Learner {
     for (Row& row : rows) {
       const double years = std::max(newest - row.year.value_or(newest), 0.0);
       row.features[static_cast<int>(hardware::SoftwareFeature::kYears)] = years / 3;
-      row.features[static_cast<int>(hardware::SoftwareFeature::kMemoryYears)] = years / 3;
     }
   }
 

@@ -17,7 +17,7 @@ namespace ddlsim::cost {
 /// A kernel's time, what it is bound by, and what the time rests on.
 struct KernelTime {
   Time time{};
-  double ratio = 0;                               // memory's time over arithmetic's, by the datasheet
+  double ratio = 0;                               // memory's time over arithmetic's
   const hardware::CurveReport* report = nullptr;  // null: assumed
   double outside = 0;                             // octaves, borrowed curves included
   Work executed{};
@@ -75,11 +75,8 @@ class KernelTimes {
   /// Whether a profile measured kernels of the kind, layouts and all.
   [[nodiscard]] bool has_curve(primitives::MemoryBoundKind kind) const;
   [[nodiscard]] ImageNumbers numbers() const { return {calibration_.channels_first, precision_}; }
-  /// What a product takes whose sizes do not fit the tensor cores' loads; `aligned` where they do.
-  [[nodiscard]] Time unaligned(const primitives::Gemm& gemm, Time aligned, Work work) const;
-  [[nodiscard]] double ratio(Work work, DataSize size) const {
-    return time_ratio(size / spec_.memory, work / spec_.peak);
-  }
+  /// What arithmetic takes of a product whose sizes do not fit the tensor cores' loads; zero where they do.
+  [[nodiscard]] Time unaligned(const primitives::Gemm& gemm, Work work) const;
 
   const Calibration& calibration_;
   double batch_;

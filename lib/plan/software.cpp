@@ -92,7 +92,6 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kSmallKernels, 1 - (may_fuse ? (1 - kFewerWhenFused) * fused : 0));
   const bool volta = generation == GpuGeneration::kVolta && gpu.architecture != "Turing";
   set(Feature::kVolta, volta ? 1 : 0);
-  set(Feature::kMemoryVolta, volta ? 1 : 0);
   const bool ada = gpu.kernels_of == "Ampere";
   set(Feature::kAda, ada ? 1 : 0);
   set(Feature::kHopper, generation >= GpuGeneration::kHopper && !ada ? 1 : 0);
@@ -103,7 +102,6 @@ SoftwareFeatures software_features(const Job& job) {
   const auto& year = job.software_year.get();
   const double years = job.software && year ? std::max(job.software->newest - *year, 0.0) / 3 : 0;
   set(Feature::kYears, years);
-  set(Feature::kMemoryYears, years);
   return values;
 }
 

@@ -6,6 +6,7 @@
 #include "ddlsim/report/goodput.h"
 #include "ddlsim/report/questions.h"
 #include "ddlsim/report/trace.h"
+#include "ddlsim/report/views.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/curve.h"

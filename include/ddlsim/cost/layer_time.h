@@ -9,7 +9,8 @@
 // GPUs that nobody measured, AMD's among them: the kernels wait for each other there too).
 // An operator without FLOPs takes its memory time. The part that is larger says what the layer is bound by. Where
 // software takes more on top of the other part (factors f_c of arithmetic, f_m of memory: hardware/software.h), that
-// one adds what it takes more: with t_c and t_m the two by the datasheet, a time T with software is
+// one adds what it takes more: with t_c and t_m the two (of measured convolutions by their curve, else by the
+// datasheet), a time T with software is
 //   bound by arithmetic   T (f_c + max(f_m - f_c, 0) t_m / t_c)
 //   bound by memory       T (f_m + max(f_c - f_m, 0) t_c / t_m)
 // which no rate makes longer; a change of factors where t_c = t_m did. The addition is the other part's, so that either

@@ -1,8 +1,8 @@
 // What a framework takes on top of the kernels of a step, learnt from published steps.
 //
-//   GPU time = f_c * kernels bound by arithmetic + f_m * by memory, each and what the other is dearer: cost/layer_time.h
-//   f_c = exp(sum over the features of effect * value)
-//   f_m = f_c * exp(sum over the features of memory - those of arithmetic of effect * value)
+//   GPU time = f_c * kernels bound by arithmetic + f_m * by memory, each and what the other is dearer:
+//   cost/layer_time.h f_c = exp(sum over the features of effect * value) f_m = f_c * exp(sum over the features of
+//   memory - those of arithmetic of effect * value)
 //
 // Layers of small kernels take more, gaps between kernels among it (a launch, the first and last blocks of each):
 //   more = c t max(0, min(1, log2(400 us n / t) / 3))   t the bare time of a layer's n kernels; c the effect
@@ -40,7 +40,7 @@ enum class SoftwareFeature : std::uint8_t {
   kWideConvolution,  // of arithmetic alone: 1 for convolutional networks of 16 bits where tensor cores are 16 times as
                      // fast as FP32, 0 at 8
   kRecurrent,        // 1 for models with LSTMs
-  kVolta,            // 1 for Volta
+  kVolta,            // of arithmetic alone: 1 for Volta
   kAda,              // 1 for chips that borrow Ampere's profiles with ten times its second cache: Ada, RTX Blackwell
   kHopper,           // 1 for Hopper and the other Blackwells
   kEightBits,        // 1 for products of 8 bits and fewer
@@ -54,11 +54,9 @@ enum class SoftwareFeature : std::uint8_t {
   kMemoryDepthwise,  // 1 for networks with depthwise convolutions
   kMemoryFused,  // of models with attention of 16 bits or fewer 1 where blocks run as fused kernels (Megatron, NeMo),
                  // 0 where not; 0.5: nobody says
-  kMemoryVolta,  // as kVolta
-  kMemoryYears,  // as kYears
 };
 
-inline constexpr Choices<SoftwareFeature, 19> kSoftwareFeatures{{
+inline constexpr Choices<SoftwareFeature, 17> kSoftwareFeatures{{
     {"always", SoftwareFeature::kAlways},
     {"attention", SoftwareFeature::kAttention},
     {"convolution", SoftwareFeature::kConvolution},
@@ -76,8 +74,6 @@ inline constexpr Choices<SoftwareFeature, 19> kSoftwareFeatures{{
     {"memory-32-bits", SoftwareFeature::kMemory32},
     {"memory-depthwise", SoftwareFeature::kMemoryDepthwise},
     {"memory-fused", SoftwareFeature::kMemoryFused},
-    {"memory-volta", SoftwareFeature::kMemoryVolta},
-    {"memory-years", SoftwareFeature::kMemoryYears},
 }};
 
 inline constexpr std::size_t kSoftwareFeatureCount = kSoftwareFeatures.size();
@@ -85,7 +81,7 @@ inline constexpr std::size_t kSoftwareFeatureCount = kSoftwareFeatures.size();
 [[nodiscard]] constexpr bool is_of_memory(SoftwareFeature feature) { return feature >= SoftwareFeature::kMemory32; }
 /// On arithmetic alone.
 [[nodiscard]] constexpr bool is_of_arithmetic(SoftwareFeature feature) {
-  return feature == SoftwareFeature::kWideConvolution;
+  return feature == SoftwareFeature::kWideConvolution || feature == SoftwareFeature::kVolta;
 }
 
 /// How many times as long kernels take.

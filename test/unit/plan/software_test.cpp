@@ -74,7 +74,7 @@ TEST_CASE("software: the factor is the exponential of the effects", "[unit][plan
 TEST_CASE("software: small kernels take more by a ramp of their time, layers' alone", "[unit][plan]") {
   Job job = job_of(1);
   job.software = learnt({{.feature = SoftwareFeature::kSmallKernels, .effect = 0.5},
-                         {.feature = SoftwareFeature::kMemoryYears, .effect = 0.3}});
+                         {.feature = SoftwareFeature::kYears, .effect = 0.3}});
   job.software_year = std::optional<double>(2023);
   CHECK(software_factor(job).small == 0.5);
   CHECK(software_factor(job).memory == Approx(std::exp(0.3)));
@@ -100,12 +100,10 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   Job job = job_of(1024);
   CHECK(feature(job, SoftwareFeature::kAlways) == 1);
   CHECK(feature(job, SoftwareFeature::kVolta) == 1);
-  CHECK(feature(job, SoftwareFeature::kMemoryVolta) == 1);
   CHECK(feature(job, SoftwareFeature::kHopper) == 0);
   Job later = job;
   later.cluster.node.gpu.architecture = "Turing";  // which has Volta's rows in NCCL, and products of its own
   CHECK(feature(later, SoftwareFeature::kVolta) == 0);
-  CHECK(feature(later, SoftwareFeature::kMemoryVolta) == 0);
   CHECK(feature(later, SoftwareFeature::kAda) == 0);
   later.cluster.node.gpu.architecture = "Ada";
   later.cluster.node.gpu.kernels_of = "Ampere";
@@ -151,7 +149,6 @@ TEST_CASE("software: years count from the newest that was learnt from, and never
   CHECK(software_factor(job) == SoftwareFactor{});
   job.software_year = std::optional<double>(2020);
   CHECK(feature(job, SoftwareFeature::kYears) == Approx(2));
-  CHECK(feature(job, SoftwareFeature::kMemoryYears) == Approx(2));
   CHECK(software_factor(job).compute == Approx(std::exp(0.2)));
   job.software_year = std::optional<double>(2030);
   CHECK(software_factor(job) == SoftwareFactor{});
