@@ -14,6 +14,7 @@ Json inverse_json(const Inverse& inverse) {
   Json json{{"schema", "ddlsim/find/1"}, {"title", inverse.title},         {"variable", inverse.variable},
             {"unit", inverse.unit},      {"condition", inverse.condition}, {"metric", inverse.metric},
             {"reached", inverse.reached}};
+  json["sure"] = inverse.sure ? Json(*inverse.sure) : Json(nullptr);
   json["value"] = inverse.value ? Json(*inverse.value) : Json(nullptr);
   json["probability"] = inverse.probability ? Json(*inverse.probability) : Json(nullptr);
   json["holds"] = !inverse.reached ? Json(nullptr) : Json(inverse.up ? "from" : "to");
@@ -43,9 +44,14 @@ Json inverse_json(const Inverse& inverse) {
   return json;
 }
 
+/// "time_to_train", "time_to_train, 95 % sure"
+std::string metric_column(const Inverse& inverse) {
+  return inverse.metric + (inverse.sure ? fmt::format(", {} % sure", significant(100 * *inverse.sure)) : "");
+}
+
 std::string tried_csv(const Inverse& inverse) {
-  Table table(
-      {inverse.variable, inverse.unit.empty() ? "value" : "value_" + inverse.unit, inverse.metric, "fits", "holds"});
+  Table table({inverse.variable, inverse.unit.empty() ? "value" : "value_" + inverse.unit, metric_column(inverse),
+               "fits", "holds"});
   for (const answer::Tried& one : inverse.tried) {
     table.add({one.setting, fmt::format("{}", one.value), fmt::format("{}", one.metric), one.fits ? "yes" : "no",
                one.holds ? "yes" : "no"});
@@ -94,7 +100,7 @@ std::string render(const Inverse& inverse, Format format) {
   if (format == Format::kCsv) return tried_csv(inverse);
   std::string text = inverse.reached ? found_line(inverse) : not_found_line(inverse);
   text += "\n" + inverse.title + "\n\n";
-  Table table({"", inverse.variable, inverse.metric, "step", "exposed comm.", "memory per GPU", "bound by"});
+  Table table({"", inverse.variable, metric_column(inverse), "step", "exposed comm.", "memory per GPU", "bound by"});
   const auto add = [&](const char* what, const std::string& value, const std::string& metric,
                        const answer::Prediction& p) {
     table.add({what, value, metric, to_text(p.step_time), to_text(p.breakdown.communication_exposed),

@@ -50,6 +50,7 @@ constexpr auto kFullColumns = std::to_array<std::pair<std::string_view, CellType
     {"training_cost_usd", CellType::kReal},
     {"training_energy_j", CellType::kReal},
     {"training_co2_g", CellType::kReal},
+    {"goodput", CellType::kReal},
     {"answered_by", CellType::kText},
     {"provenance", CellType::kText},
 });
@@ -74,6 +75,7 @@ void add_full(const answer::SweepPrediction& p, std::vector<Cell>& cells) {
   cells.push_back(p.training && p.training->cost ? real(p.training->cost->in(dollars)) : Cell());
   cells.push_back(p.training ? real(p.training->energy.in(joules)) : Cell());
   cells.push_back(p.training && p.training->carbon ? real(p.training->carbon->in(grams)) : Cell());
+  cells.push_back(p.goodput ? real(*p.goodput) : Cell());
   cells.emplace_back(std::string(name_of(answer::kFidelities, p.fidelity)));
   cells.emplace_back(std::string(to_string(p.provenance)));
 }
@@ -159,6 +161,7 @@ Table table_of(std::span<const ResultColumn> columns, std::span<const Cells> row
   const bool priced = any("price_usd_per_h");
   const bool trained = any("training_time_s");
   const bool carbon = any("training_co2_g");
+  const bool failing = any("goodput");
   const bool failed = any(kWhy);
   header.insert(header.end(), axes.begin(), axes.end());
   for (const char* name : {"GPUs", "step time", "samples/s"}) header.emplace_back(name);
@@ -166,6 +169,7 @@ Table table_of(std::span<const ResultColumn> columns, std::span<const Cells> row
   if (priced) header.emplace_back("price");
   if (trained) header.insert(header.end(), {"time to train", "cost"});
   if (carbon) header.emplace_back("CO2");
+  if (failing) header.emplace_back("goodput");
   if (full) header.emplace_back("bound by");
   if (failed) header.emplace_back("why no answer");
   Table table(header);
@@ -199,6 +203,7 @@ Table table_of(std::span<const ResultColumn> columns, std::span<const Cells> row
       cells.push_back(shown("training_cost_usd", [](double value) { return to_text(dollars(value)); }));
     }
     if (carbon) cells.push_back(shown("training_co2_g", [](double value) { return to_text(grams(value)); }));
+    if (failing) cells.push_back(shown("goodput", [](double value) { return percent(value); }));
     if (full) cells.push_back(named.answered() ? named.text("bottleneck") : none);
     if (failed) cells.push_back(named.text(kWhy));
     table.add(std::move(cells));
@@ -225,31 +230,34 @@ std::string name_in_sql(const std::string& name) {
 struct SqlParts {
   std::string by_model;  // of a window
   std::string answered;  // and fits, where that is known
+  std::string rate;      // samples per second, of those that count
 };
 SqlParts parts_of(std::span<const ResultColumn> columns) {
   const bool models = place_of(columns, "model") < columns.size();
   const bool fits = place_of(columns, "fits") < columns.size();
+  const bool fails = place_of(columns, "goodput") < columns.size();
   return {models ? "PARTITION BY " + name_in_sql("model") + " " : "",
-          std::string("throughput_samples_per_s IS NOT NULL") + (fits ? " AND coalesce(fits, 1) = 1" : "")};
+          std::string("throughput_samples_per_s IS NOT NULL") + (fits ? " AND coalesce(fits, 1) = 1" : ""),
+          std::string("throughput_samples_per_s") + (fails ? " * coalesce(goodput, 1)" : "")};
 }
 
 std::string best_sql(std::span<const ResultColumn> columns) {
   const SqlParts parts = parts_of(columns);
   return fmt::format(
       "SELECT * FROM point WHERE point IN (SELECT point FROM (SELECT point, row_number() OVER ({}ORDER BY "
-      "throughput_samples_per_s DESC, point) AS place FROM point WHERE {}) WHERE place = 1) ORDER BY point",
-      parts.by_model, parts.answered);
+      "{} DESC, point) AS place FROM point WHERE {}) WHERE place = 1) ORDER BY point",
+      parts.by_model, parts.rate, parts.answered);
 }
 
 /// Of two rows the one that costs less comes first, of equal cost the one with more throughput.
 std::string front_sql(std::span<const ResultColumn> columns, std::string_view cost) {
   const SqlParts parts = parts_of(columns);
   return fmt::format(
-      "SELECT * FROM point WHERE point IN (SELECT point FROM (SELECT point, throughput_samples_per_s AS rate, "
-      "max(throughput_samples_per_s) OVER ({}ORDER BY {}, throughput_samples_per_s DESC, point ROWS BETWEEN UNBOUNDED "
-      "PRECEDING AND 1 PRECEDING) AS before FROM point WHERE {} AND {} IS NOT NULL) WHERE before IS NULL OR rate > "
+      "SELECT * FROM point WHERE point IN (SELECT point FROM (SELECT point, {2} AS rate, "
+      "max({2}) OVER ({0}ORDER BY {1}, {2} DESC, point ROWS BETWEEN UNBOUNDED "
+      "PRECEDING AND 1 PRECEDING) AS before FROM point WHERE {3} AND {1} IS NOT NULL) WHERE before IS NULL OR rate > "
       "before) ORDER BY point",
-      parts.by_model, cost, parts.answered, cost);
+      parts.by_model, cost, parts.rate, parts.answered);
 }
 
 constexpr const char* kReasons =

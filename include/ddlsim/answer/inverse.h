@@ -48,6 +48,8 @@ struct Inverse {
   std::string unit{};       // SI, of `value`; empty: a count or a factor
   std::string condition{};  // as it was understood
   std::string metric{};     // what the condition is on
+  std::optional<double>
+      sure{};  // with which probability `metric_text` and the metrics tried are kept; nothing: expected
   bool reached = false;
   std::optional<double> value{};                                // SI; nothing: not reached
   std::string setting{};                                        // of `value`, or of the nearest, as --set takes it

@@ -29,6 +29,7 @@ struct SweepPrediction {
   double mfu = 0;
   std::optional<PriceRate> price;    // of the whole cluster
   std::optional<Training> training;  // where a run's length is stated
+  std::optional<double> goodput{};   // share of the time, where somebody says how often something fails
   Provenance provenance = Provenance::kAssumed;
 };
 

@@ -61,7 +61,8 @@ struct TrainingRun {
 /// Whether a scenario says how long its run is.
 [[nodiscard]] bool asks_for_training(const Scenario& scenario);
 
-/// What is said of a run whose length nobody states: settings, with commas between them. Empty: nothing, or it counts.
+/// What is said of a run whose length nobody states, or of how often something is done that takes no time: settings,
+/// with commas between them. Empty: nothing, or it counts.
 [[nodiscard]] std::string unused_of_run(const Scenario& scenario);
 
 /// Whether what is said of a run makes sense together. Errors: kInvalidArgument, naming the settings.

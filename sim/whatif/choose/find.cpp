@@ -97,7 +97,7 @@ Expected<answer::Inverse> FindSearch::run(const FindOptions& options) {
   sure_ = options.sure;
   const auto now = sure_ ? measure(condition_, *baseline_, *sure_) : measure(condition_, *baseline_);
   if (!now) return tl::unexpected<Error>(now.error());
-  if (variable_.now != nullptr) now_ = variable_.now(*scenario_);
+  now_ = value_now();
   must_fit_ =
       baseline_->fits != false && condition_.metric != Metric::kMemory && condition_.metric != Metric::kDeviceMemory;
   if (auto range = set_range(options); !range) return tl::unexpected<Error>(range.error());
@@ -110,6 +110,7 @@ Expected<answer::Inverse> FindSearch::run(const FindOptions& options) {
   result.variable = variable_.path;
   result.unit = si_unit(variable_.kind);
   result.condition = words_of(condition_);
+  result.sure = sure_;
   if (sure_) result.condition += fmt::format(" with {} %", significant(100 * *sure_));
   result.metric = name_of(kMetrics, condition_.metric);
   const double limit = best();
@@ -124,6 +125,10 @@ Expected<answer::Inverse> FindSearch::run(const FindOptions& options) {
   result.limit_text = measured_text(condition_, at_limit.metric, baseline_->sample);
   result.baseline = baseline_;
   result.notes = notes_of_answer(catalog_, base_, *scenario_, result);
+  if (sure_) {
+    result.notes.push_back(fmt::format("{} is what is kept with {} %; steps and what else is shown are expected",
+                                       result.metric, significant(100 * *sure_)));
+  }
   describe_now(*now, result);
   describe_tries(result);
   result.predictions = probes_.size() + 1;

@@ -24,6 +24,12 @@ constexpr double kNothing = 1e-12;       // of a time: what is left of a bracket
 constexpr double kNextDecade = 10;
 constexpr int kLeastSteps = 8;  // of a range shorter than as many decades
 
+/// Steps of a run are whole: what it takes goes up and down as a count grows.
+bool rounds_steps(Metric metric) {
+  return metric == Metric::kCost || metric == Metric::kTimeToTrain || metric == Metric::kEnergy ||
+         metric == Metric::kCarbon;
+}
+
 }  // namespace
 
 /// As `--set` has it; a rate of the network keeps its ports and what drives it.
@@ -74,6 +80,16 @@ const Probe& FindSearch::probe(double value) {
   one.fits = prediction->fits != false;
   one.prediction = std::move(*prediction);
   return one;
+}
+
+/// The job's own; where jobs have none by themselves, what somebody states.
+std::optional<double> FindSearch::value_now() const {
+  if (variable_.now != nullptr) return variable_.now(*scenario_);
+  const auto stated =
+      std::find_if(base_.rbegin(), base_.rend(), [&](const Override& s) { return s.path == variable_.path; });
+  if (stated == base_.rend()) return std::nullopt;
+  const auto value = parse_number_of(variable_.kind, stated->value);
+  return value ? std::optional(*value) : std::nullopt;
 }
 
 /// What changes where the answer is; of `=` on which side of the target.
@@ -134,7 +150,9 @@ void FindSearch::try_range() {
       if (static_cast<double>(value) > low_) probe(static_cast<double>(value));
     }
     const bool gaps = std::any_of(probes_.begin(), probes_.end(), [](const auto& p) { return !p.second.prediction; });
-    if ((gaps || !monotone()) && high_ <= static_cast<double>(kEveryValue)) try_all(low_, high_);
+    if ((gaps || !monotone() || rounds_steps(condition_.metric)) && high_ <= static_cast<double>(kEveryValue)) {
+      try_all(low_, high_);
+    }
     return;
   }
   const double first = low_ > 0 ? low_ : std::max(high_ * kNothing, 1e-9);

@@ -56,6 +56,7 @@ class FindSearch {
   [[nodiscard]] Expected<Scenario> with_runs(Scenario scenario) const;
   Expected<answer::Prediction> predict_with(std::span<const Override> changed);
   const Probe& probe(double value);
+  [[nodiscard]] std::optional<double> value_now() const;
   [[nodiscard]] bool side(const Probe& one) const;
   [[nodiscard]] bool holds(const Probe& one) const;
   Expected<void> set_range(const FindOptions& options);

@@ -85,9 +85,11 @@ class Stash {
     }
     Scenario reading = job_;
     reading.input.dataset = dataset_;
-    reading.input.cache = plan::CachePolicy::kAll;
+    note_own_conditions(reading);
+    reading.input.epoch.set(plan::Epoch::kLater);
+    reading.input.cache.set(plan::CachePolicy::kAll);
     if (auto run = add(StallRun::kWarm, reading); !run) return tl::unexpected<Error>(run.error());
-    reading.input.cache = plan::CachePolicy::kNone;
+    reading.input.cache.set(plan::CachePolicy::kNone);
     if (auto run = add(StallRun::kCold, reading); !run) return tl::unexpected<Error>(run.error());
     report_.stalls = stalls_of(report_.times, options_.fetch);
     report_.steps_of_epoch = epoch_steps();
@@ -95,6 +97,17 @@ class Stash {
   }
 
  private:
+  /// What the study chooses itself, whatever is stated of it.
+  void note_own_conditions(const Scenario& job) {
+    std::string stated;
+    for (const std::string_view path : {"input.epoch", "input.cache", "input.cache_size"}) {
+      if (origin_of(job, path) == Origin::kStated) stated += (stated.empty() ? "" : ", ") + std::string(path);
+    }
+    if (stated.empty()) return;
+    report_.notes.push_back("stated, but without effect here: " + stated +
+                            ": the warm run reads from memory alone, the cold one from storage");
+  }
+
   [[nodiscard]] double epoch_steps() const {
     const double in_step =
         static_cast<double>(job_.batch * plan::replicas_of(job_)) * static_cast<double>(job_.strategy.accumulation);

@@ -17,13 +17,31 @@ std::string words_for_workers(const plan::Input& input, double workers) {
                      input.decode.get() == plan::DecodeOn::kGpu ? ", decoding on the GPU" : "");
 }
 
+/// Whether samples are read from storage, in the first epoch of a run at the least.
+bool reads_storage(const Scenario& scenario, const answer::Prediction& prediction) {
+  return prediction.input.from_storage > 0 || (prediction.training && in_first_epoch(scenario));
+}
+
+/// What is stated of a storage that nothing is read from.
+std::optional<std::string> unread_note(const Scenario& scenario, const answer::Prediction& prediction) {
+  if (reads_storage(scenario, prediction)) return std::nullopt;
+  std::string stated;
+  for (const std::string& path : scenario.host_stated) {
+    if (path.starts_with("input.storage")) stated += (stated.empty() ? "" : ", ") + path;
+  }
+  if (stated.empty()) return std::nullopt;
+  return fmt::format(
+      "stated, but without effect here: {}, as all samples are in memory (--set input.epoch=first: the epoch that reads "
+      "them)",
+      stated);
+}
+
 /// What a storage's rates stand for, and whether the server's path to its volumes bounds them: of one that samples are
 /// read from, in the first epoch of a run at the least, unless somebody states its rate.
 std::optional<std::string> storage_note(const Scenario& scenario, const answer::Prediction& prediction) {
   const hardware::Node& node = scenario.cluster.node;
   const auto& storage = node.host.storage;
-  const bool reads = prediction.input.from_storage > 0 || (prediction.training && in_first_epoch(scenario));
-  if (!storage || !reads || storage->bandwidth_origin == Origin::kStated) return std::nullopt;
+  if (!storage || !reads_storage(scenario, prediction) || storage->bandwidth_origin == Origin::kStated) return std::nullopt;
   std::vector<std::string> parts;
   if (!storage->notes.empty()) parts.push_back(storage->notes);
   if (storage->attached == hardware::Attachment::kVolume) {
@@ -109,6 +127,7 @@ void add_input_notes(const Question& question, answer::Prediction& prediction) {
     notes.push_back(fmt::format("input.cache_size: {}, more than the {} of {}", to_text(*cache), to_text(host.memory),
                                 question.scenario.cluster.node.name));
   }
+  if (auto unread = unread_note(question.scenario, prediction)) notes.push_back(std::move(*unread));
   if (auto storage = storage_note(question.scenario, prediction)) notes.push_back(std::move(*storage));
   if (auto sequences = sequences_note(*input.dataset, *question.scenario.model)) notes.push_back(std::move(*sequences));
   const std::string& sample = input.dataset->sample;

@@ -499,8 +499,8 @@ void add_notes(const Question& question, const plan::Needed& needed, Prediction&
   add_input_notes(question, prediction);
   add_run_notes(scenario, prediction, notes);
   if (const std::string unused = unused_of_run(scenario); !unused.empty()) {
-    notes.push_back(fmt::format(
-        "stated, but without effect here: {}, as nobody says how long the run is (--samples, --steps)", unused));
+    notes.push_back(fmt::format("stated, but without effect here: {}, as nobody says how long {}", unused,
+                                asks_for_training(scenario) ? "one of them takes" : "the run is (--samples, --steps)"));
   }
   add_goodput_notes(scenario, prediction, notes);
   if (const std::string unused = unused_settings(question); !unused.empty()) {

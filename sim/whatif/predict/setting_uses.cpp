@@ -139,7 +139,11 @@ constexpr auto kUses = std::to_array<Use>({
     {"input.workers", by_loader},
     {"input.prefetch", by_workers},
     {"input.cache", by_cache},
-    {"input.cache_size", by_cache},
+    {"input.cache_size",
+     [](const Question& q) {
+       const plan::CachePolicy cache = q.scenario.input.cache;
+       return by_cache(q) && cache != plan::CachePolicy::kNone && cache != plan::CachePolicy::kAll;
+     }},
     {"input.epoch", by_loader},
     {"input.decode", by_loader},
     {"input.gpu_decode",

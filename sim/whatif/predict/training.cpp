@@ -65,11 +65,16 @@ bool asks_for_training(const Scenario& scenario) {
 
 std::string unused_of_run(const Scenario& scenario) {
   const TrainingRun& run = scenario.training;
-  if (asks_for_training(scenario)) return "";
   std::vector<std::string> unused;
   const auto add = [&](bool stated, const char* path) {
     if (stated) unused.emplace_back(path);
   };
+  if (asks_for_training(scenario)) {
+    const auto none = [](const std::optional<Time>& time) { return time.value_or(Time::zero()) == Time::zero(); };
+    add(none(run.evaluation) && run.evaluate_every != TrainingRun{}.evaluate_every, "training.evaluate_every");
+    add(none(run.checkpoint) && run.checkpoint_every != TrainingRun{}.checkpoint_every, "training.checkpoint_every");
+    return join(unused);
+  }
   add(run.startup > Time::zero(), "training.startup");
   add(run.evaluation.has_value(), "training.evaluation");
   add(run.evaluate_every != TrainingRun{}.evaluate_every, "training.evaluate_every");

@@ -398,6 +398,7 @@ Expected<void> set_software_fused(Scenario& scenario, Value value, const io::Cat
 
 /// "12 $/h", or of named servers, "dgx-a100=12 $/h, p3.16xlarge=10 $/h": those that are another server's say nothing.
 Expected<void> set_price(Scenario& scenario, Value value, const io::Catalog& catalog) {
+  std::vector<std::string> priced;  // ids; empty: whatever server it is
   for (std::size_t start = 0; start <= value.size();) {
     const std::size_t comma = std::min(value.find(',', start), value.size());
     const std::string part = value.substr(start, comma - start);
@@ -409,12 +410,20 @@ Expected<void> set_price(Scenario& scenario, Value value, const io::Catalog& cat
       price.error().notes.emplace_back("as --price \"12 $/h\" or --price \"dgx-h100=98 $/h\"");
       return tl::unexpected<Error>(price.error());
     }
+    std::string id;
     if (equals != std::string::npos) {
       const std::size_t first = std::min(part.find_first_not_of(' '), equals);
       const auto named = catalog.node(part.substr(first, equals - first));
       if (!named) return tl::unexpected<Error>(named.error());
-      if (named->id != scenario.cluster.node.id) continue;
+      id = named->id;
     }
+    if (std::find(priced.begin(), priced.end(), id) != priced.end()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("two prices of {}: {}", id.empty() ? "one server" : id, value.substr(0, 60)), {},
+                  {"one for each server, as --price \"dgx-h100=98 $/h, dgx-a100=33 $/h\""});
+    }
+    priced.push_back(id);
+    if (!id.empty() && id != scenario.cluster.node.id) continue;
     scenario.cluster.node.price = *price;
     scenario.price_stated = true;
   }

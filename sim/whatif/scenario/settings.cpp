@@ -385,13 +385,13 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_time(v, Range::kNonNegative), s.training.evaluation);
      }},
-    {"training.evaluate_every", "epochs", "1",
+    {"training.evaluate_every", "epochs from one to the next (default: 1)", "1",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_positive(v), s.training.evaluate_every); }},
     {"training.checkpoint", "that training stands still for one (default: none)", "30 s",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_time(v, Range::kNonNegative), s.training.checkpoint);
      }},
-    {"training.checkpoint_every", "of training", "1 h",
+    {"training.checkpoint_every", "of training from one to the next (default: 1 h)", "1 h",
      [](Scenario& s, Value v, const io::Catalog&) { return store(parse_time(v), s.training.checkpoint_every); }},
     {"failures", "how often GPUs, servers and switches fail: published rates (`ddlsim list failures`) or a file",
      "llama3-405b", failing::set_rates},

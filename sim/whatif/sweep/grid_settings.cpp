@@ -7,7 +7,8 @@
 namespace ddlsim::whatif {
 
 Expected<void> add_setting(const Override& setting, GridParts& parts) {
-  if (setting.path == "price") {
+  // Prices of named servers are one value.
+  if (setting.path == "price" && setting.value.find('=') != std::string::npos) {
     parts.base.push_back(setting);
     return {};
   }

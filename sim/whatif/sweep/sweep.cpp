@@ -42,6 +42,8 @@ SweepAnswer sweep_answer(answer::Prediction prediction) {
                                           .mfu = prediction.mfu,
                                           .price = prediction.price,
                                           .training = prediction.training,
+                                          .goodput = prediction.goodput ? std::optional(prediction.goodput->share)
+                                                                        : std::nullopt,
                                           .provenance = prediction.provenance}};
 }
 
