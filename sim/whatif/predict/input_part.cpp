@@ -31,7 +31,8 @@ std::optional<std::string> unread_note(const Scenario& scenario, const answer::P
   }
   if (stated.empty()) return std::nullopt;
   return fmt::format(
-      "stated, but without effect here: {}, as all samples are in memory (--set input.epoch=first: the epoch that reads "
+      "stated, but without effect here: {}, as all samples are in memory (--set input.epoch=first: the epoch that "
+      "reads "
       "them)",
       stated);
 }
@@ -41,7 +42,8 @@ std::optional<std::string> unread_note(const Scenario& scenario, const answer::P
 std::optional<std::string> storage_note(const Scenario& scenario, const answer::Prediction& prediction) {
   const hardware::Node& node = scenario.cluster.node;
   const auto& storage = node.host.storage;
-  if (!storage || !reads_storage(scenario, prediction) || storage->bandwidth_origin == Origin::kStated) return std::nullopt;
+  if (!storage || !reads_storage(scenario, prediction) || storage->bandwidth_origin == Origin::kStated)
+    return std::nullopt;
   std::vector<std::string> parts;
   if (!storage->notes.empty()) parts.push_back(storage->notes);
   if (storage->attached == hardware::Attachment::kVolume) {

@@ -32,19 +32,19 @@ SweepAnswer sweep_answer(answer::Prediction prediction) {
   return {.gpus = prediction.gpus,
           .step = prediction.step_time,
           .throughput_samples_per_second = prediction.throughput_samples_per_second,
-          .full = answer::SweepPrediction{.fidelity = prediction.fidelity,
-                                          .scaling_efficiency = prediction.scaling_efficiency,
-                                          .bottleneck = std::move(prediction.bottleneck),
-                                          .interval_90 = prediction.interval_90,
-                                          .breakdown = prediction.breakdown,
-                                          .memory_per_gpu = prediction.memory_per_gpu,
-                                          .fits = prediction.fits,
-                                          .mfu = prediction.mfu,
-                                          .price = prediction.price,
-                                          .training = prediction.training,
-                                          .goodput = prediction.goodput ? std::optional(prediction.goodput->share)
-                                                                        : std::nullopt,
-                                          .provenance = prediction.provenance}};
+          .full = answer::SweepPrediction{
+              .fidelity = prediction.fidelity,
+              .scaling_efficiency = prediction.scaling_efficiency,
+              .bottleneck = std::move(prediction.bottleneck),
+              .interval_90 = prediction.interval_90,
+              .breakdown = prediction.breakdown,
+              .memory_per_gpu = prediction.memory_per_gpu,
+              .fits = prediction.fits,
+              .mfu = prediction.mfu,
+              .price = prediction.price,
+              .training = prediction.training,
+              .goodput = prediction.goodput ? std::optional(prediction.goodput->share) : std::nullopt,
+              .provenance = prediction.provenance}};
 }
 
 /// Samples of a step, of a scenario that has an answer; the aggregate fidelity knows one pass.
