@@ -210,8 +210,8 @@ std::vector<std::string> notes_of(const Scenario& scenario, bool precision_state
 }
 
 void add_notes_of_best(answer::Recommendation& result) {
-  constexpr auto kOfBoth =
-      std::to_array<std::string_view>({"fp32:", "precision:", "storage:", "network:", "input: the first epoch"});
+  constexpr auto kOfBoth = std::to_array<std::string_view>(
+      {"fp32:", "precision:", "storage:", "network:", "input: the first epoch", "stated,"});
   constexpr auto kOfCheapest = std::to_array<std::string_view>({"kernels ", "software:"});
   const auto starts = [](const std::string& note, std::span<const std::string_view> words) {
     return std::any_of(words.begin(), words.end(), [&](std::string_view word) { return note.starts_with(word); });
