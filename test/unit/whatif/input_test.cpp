@@ -66,6 +66,15 @@ TEST_CASE("input: the first epoch reads from storage, later ones from memory", "
       asked({{"input.dataset", "imagenet", {}}, {"input.cache", "pinned", {}}, {"input.cache_size", "73.449 GB", {}}})
           .value();
   CHECK(pinned.input.from_storage == Approx(0.5).epsilon(1e-4));
+  // What nothing is read from, and a cache that has no size.
+  const std::vector<Override> slow{{"input.dataset", "imagenet", {}}, {"input.storage.latency", "1 s", {}}};
+  CHECK(notes(asked(slow).value(), "stated, but without effect here: input.storage.latency, as all samples are"));
+  auto run = slow;
+  run.push_back({"training.epochs", "1", {}});
+  CHECK_FALSE(notes(asked(run).value(), "without effect here: input.storage.latency"));
+  const auto sized =
+      asked({{"input.dataset", "imagenet", {}}, {"input.cache", "none", {}}, {"input.cache_size", "10 GB", {}}});
+  CHECK(notes(sized.value(), "stated, but without effect here: input.cache_size"));
 }
 
 TEST_CASE("input: an object store is read through the server's port", "[unit][input]") {

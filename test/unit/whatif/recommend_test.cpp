@@ -456,4 +456,8 @@ TEST_CASE("recommend: fetch stalls are of the run, and what the best rest on is 
   };
   CHECK(says("dgx-a100: fp32: on this GPU PyTorch"));
   CHECK(says(": kernels by the profile"));
+  const auto idle = found(job({kOwn, {"input.storage", "ebs-gp3", {}}}), own(1));
+  CHECK(std::any_of(idle.notes.begin(), idle.notes.end(), [](const std::string& note) {
+    return note.ends_with("stated, but without effect here: input.storage");
+  }));
 }

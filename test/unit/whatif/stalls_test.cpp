@@ -116,6 +116,22 @@ TEST_CASE("stalls: they add up, and two servers are compared with one", "[unit][
   CHECK(odd.one_server.find("8 GPUs") != std::string::npos);
 }
 
+TEST_CASE("stalls: what the study chooses itself is said to have no effect, where it is stated", "[unit][stalls]") {
+  const auto noted = [](std::vector<Override> more) {
+    more.insert(more.end(), {{"input.dataset", "imagenet", {}}, {"precision", "fp16", {}}});
+    std::string all;
+    for (const std::string& note : stalls(catalog(), job("resnet50", "p3.16xlarge", more)).value().notes) {
+      if (note.starts_with("stated, but without effect")) all += note;
+    }
+    return all;
+  };
+  CHECK(noted({}).empty());
+  const std::string own = ": the warm run reads from memory alone, the cold one from storage";
+  CHECK(noted({{"input.epoch", "first", {}}}) == "stated, but without effect here: input.epoch" + own);
+  CHECK(noted({{"input.cache", "none", {}}, {"input.cache_size", "10 GB", {}}}) ==
+        "stated, but without effect here: input.cache, input.cache_size" + own);
+}
+
 TEST_CASE("stalls: epochs of a data set have the rate of the network that lasts", "[unit][stalls]") {
   std::vector<Override> more{{"nodes", "4", {}},
                              {"input.dataset", "imagenet", {}},

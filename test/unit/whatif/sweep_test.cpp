@@ -7,6 +7,7 @@
 
 #include "catalog.h"
 #include "ddlsim/report/sweep.h"
+#include "ddlsim/whatif/grid_settings.h"
 #include "ddlsim/whatif/predict.h"
 
 namespace {
@@ -123,6 +124,34 @@ TEST_CASE("sweep: a run's CO2 is a column where its carbon is stated", "[sweep]"
   CHECK(std::get<double>(cells[static_cast<std::size_t>(co2 - columns.begin())]) == Approx(run.carbon->in(grams)));
   const std::vector<std::vector<io::Cell>> table{cells};
   CHECK(report::sweep_table(columns, table, report::Format::kText).find("CO2") != std::string::npos);
+}
+
+TEST_CASE("sweep: what failures leave of the time is a column", "[sweep]") {
+  GridParts parts{.base = {{"model", "resnet50", {}},
+                           {"node", "dgx1-v100", {}},
+                           {"failures.mtbf_gpu", "1000 h", {}},
+                           {"checkpoint.bandwidth", "100 MB/s", {}}},
+                  .axes = {},
+                  .where = {},
+                  .sample = {}};
+  REQUIRE(add_setting({"failures.restart", "10 min,2 h", {}}, parts));
+  const Grid grid = Grid::create(parts).value();
+  const auto rows = rows_of(grid, {.detail = SweepDetail::kFull, .threads = 1, .shard = {}, .after = {}});
+  REQUIRE(rows.size() == 2);
+  const auto share = [&](const SweepRow& row) { return row.answer->full->goodput.value(); };
+  CHECK(share(rows[1]) < share(rows[0]));
+  const auto columns = report::sweep_columns(grid.paths(), SweepDetail::kFull);
+  const std::vector<std::vector<io::Cell>> table{report::sweep_cells(rows.front(), SweepDetail::kFull)};
+  CHECK(report::sweep_table(columns, table, report::Format::kText).find("goodput") != std::string::npos);
+}
+
+TEST_CASE("sweep: prices are values, those of named servers one", "[sweep]") {
+  GridParts parts;
+  REQUIRE(add_setting({"price", "5 $/h,10 $/h", {}}, parts));
+  CHECK(parts.axes.size() == 1);
+  GridParts named;
+  REQUIRE(add_setting({"price", "dgx1-v100=5 $/h, dgx-a100=10 $/h", {}}, named));
+  CHECK(named.axes.empty());
 }
 
 TEST_CASE("sweep: the same bits whatever the threads and the parts", "[sweep]") {

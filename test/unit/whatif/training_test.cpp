@@ -97,6 +97,12 @@ TEST_CASE("training: what is said of a run that nobody states is named", "[unit]
   whole.push_back({"training.steps", "1000", {}});
   CHECK(unused_of_run(job(whole).value()).empty());
   CHECK(unused_of_run(job({}).value()).empty());
+  // How often something is done that takes no time.
+  whole.insert(whole.end(), {{"training.evaluate_every", "2", {}}, {"training.checkpoint_every", "2 h", {}}});
+  CHECK(unused_of_run(job(whole).value()) == "training.evaluate_every, training.checkpoint_every");
+  CHECK_THAT(predict(job(whole).value()).value().notes.back(), Contains("as nobody says how long one of them takes"));
+  whole.insert(whole.end(), {{"training.evaluation", "40 s", {}}, {"training.checkpoint", "30 s", {}}});
+  CHECK(unused_of_run(job(whole).value()).empty());
 }
 
 TEST_CASE("training: a price of another server says nothing here, a bare one does", "[unit][whatif]") {
@@ -104,6 +110,10 @@ TEST_CASE("training: a price of another server says nothing here, a bare one doe
   CHECK(job({{"price", "dgx-a100=12 $/h, P3.16XLARGE=7 $/h", {}}}).value().cluster.node.price->in(dollars_per_hour) ==
         Approx(7));
   CHECK(job({{"price", "9 $/h", {}}}).value().price_stated);
+  CHECK_THAT(refused({{"price", "p3.16xlarge=10 $/h, p3.16xlarge=20 $/h", {}}}), Contains("two prices of p3.16xlarge"));
+  CHECK_THAT(refused({{"price", "10 $/h, 20 $/h", {}}}), Contains("two prices of one server"));
+  CHECK(job({{"price", "10 $/h, p3.16xlarge=20 $/h", {}}}).value().cluster.node.price->in(dollars_per_hour) ==
+        Approx(20));
   // A stated price is what is paid, spot or not.
   CHECK(price_of(job({{"price", "9 $/h", {}}, {"price.spot", "yes", {}}}).value())->in(dollars_per_hour) == Approx(9));
 }
