@@ -169,7 +169,7 @@ TEST_CASE("find: of a run, whose steps are whole, every count is tried", "[unit]
   for (const answer::Tried& one : answer.tried) {
     if (one.value > 64) break;
     const auto& training = with(run, {{"nodes", one.setting}}).training;
-    CHECK(one.holds == (training->time().in(hours(1)) * 12 * one.value <= 3));
+    CHECK(one.holds == (training->time().in(seconds) / 3600 * 12 * one.value <= 3));
   }
   CHECK(answer.tried.size() == 1024);
 }
