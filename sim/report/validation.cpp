@@ -45,15 +45,23 @@ Table summary_table(const answer::Validation& validation) {
   return table;
 }
 
-Table case_table(std::span<const answer::CaseResult> cases) {
+/// In the order of the rows; what has no prediction has its reason in the last column.
+Table case_table(std::span<const answer::CaseResult> cases, std::span<const answer::UnsupportedCase> unsupported) {
   Table table({"id", "group", "metric", "measured", "predicted", "error", "interval_90_low", "interval_90_high",
-               "provenance", "memory_error"});
+               "provenance", "memory_error", "unsupported"});
   table.numbers_from(3);
-  for (const answer::CaseResult& one : cases) {
+  auto next = unsupported.begin();
+  for (std::size_t i = 0; i <= cases.size(); ++i) {
+    for (; next != unsupported.end() && next->after == i; ++next) {
+      table.add({next->id, next->group, next->metric, significant(next->measured, 6), "", "", "", "", "", "",
+                 next->why});
+    }
+    if (i == cases.size()) break;
+    const answer::CaseResult& one = cases[i];
     table.add({one.id, one.group, one.metric, significant(one.measured, 6), significant(one.predicted, 6),
                fmt::format("{:.4f}", one.error), significant(one.interval_90.first, 6),
                significant(one.interval_90.second, 6), std::string(to_string(one.provenance)),
-               one.memory_error ? fmt::format("{:.4f}", *one.memory_error) : ""});
+               one.memory_error ? fmt::format("{:.4f}", *one.memory_error) : "", ""});
   }
   return table;
 }
@@ -187,7 +195,7 @@ std::string render(const answer::Validation& validation, Format format) {
   }
   switch (format) {
     case Format::kJson: return dump(validation_json(validation));
-    case Format::kCsv: return case_table(validation.all.cases).render(format);
+    case Format::kCsv: return case_table(validation.all.cases, validation.all.unsupported).render(format);
     case Format::kMd: return summary_table(validation).render(format);
     case Format::kText:
     case Format::kHtml:
@@ -209,7 +217,7 @@ std::string render(const answer::Validation& validation, Format format) {
 
 std::string render(const answer::CaseReading& reading, Format format) {
   const answer::CaseResult& result = reading.result;
-  if (format == Format::kCsv) return case_table({&result, 1}).render(format);
+  if (format == Format::kCsv) return case_table({&result, 1}, {}).render(format);
   if (format == Format::kJson) {
     Json json{{"schema", "ddlsim/validate-row/1"}, {"case", case_json(result)}, {"title", reading.title}};
     json["settings"] = Json::object();

@@ -1,6 +1,7 @@
 // How wrong predictions are: measured cases beside what was predicted for them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -49,6 +50,10 @@ struct Regret {
 struct UnsupportedCase {
   std::string id;
   std::string why;
+  std::string group{};
+  std::string metric{};
+  double measured = 0;
+  std::size_t after = 0;  // how many of the set's predicted cases stand before it
 };
 
 /// Absolute relative errors of some cases, as shares.
