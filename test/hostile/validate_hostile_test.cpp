@@ -109,6 +109,27 @@ TEST_CASE("validate: CSV lists what has no prediction where it stands, with the 
   CHECK_FALSE(std::getline(lines, line));
 }
 
+TEST_CASE("validate: rows that do not fit in memory are counted and named", "[hostile]") {
+  const TempFolder folder;
+  const auto large = [](const std::string& id) {
+    std::string text = row(id, 1, "400");
+    return text.replace(text.find(",64,"), 4, ",4096,");
+  };
+  const std::string fits = row("small", 1, "400");
+  const std::string four = folder.file("four.csv", kHeader + large("a") + fits + large("b") + large("c") + large("d"));
+  for (const char* format : {"text", "md"}) {
+    const Outcome outcome = run_program({"validate", four, "--format", format});
+    CHECK_THAT(outcome.out,
+               Contains("\n4 rows that do not fit in memory by prediction count all the same: a, b, c, ...\n"));
+  }
+  const json answer = json::parse(run_program({"validate", four, "--json"}).out);
+  CHECK(answer["does_not_fit"] == 4);
+  CHECK(answer["sets"][0]["does_not_fit"] == 4);
+  CHECK(answer["predicted"] == 5);
+  const Outcome none = run_program({"validate", folder.file("one.csv", kHeader + fits)});
+  CHECK_THAT(none.out, !Contains("not fit"));
+}
+
 TEST_CASE("validate: many rows are soon done", "[hostile]") {
   const TempFolder folder;
   std::string text = kHeader;

@@ -346,6 +346,7 @@ class Validator {
                       .perfect = std::nullopt};
     if (group.runs) add_scaling_laws(one, group, result);
     result.job = one.said("job").value_or("");
+    result.fits = prediction->fits.value_or(true);
     result.memory_error = memory_error_of(one, prediction->memory);
     return CaseReading{std::move(result), describe(*scenario), {}, *prediction};
   }
