@@ -92,6 +92,8 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"global_batch_size", "global_batch"},
     {"gradient_accumulation", "grad_accum"},
     {"gradient_accumulation_steps", "grad_accum"},
+    {"accumulation_steps", "grad_accum"},
+    {"accumulation", "grad_accum"},
     {"hidden_size", "hidden"},
     {"num_layers", "layers"},
     {"num_attention_heads", "heads"},
@@ -175,6 +177,15 @@ std::optional<std::string> Case::said(std::string_view key) const {
   const auto found = extra.find(key);
   if (found == extra.end()) return std::nullopt;
   return found->second;
+}
+
+std::span<const std::string_view> other_extra_keys() {
+  static constexpr auto kKeys = [] {
+    std::array<std::string_view, kOtherNames.size()> keys{};
+    for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = kOtherNames[i].first;
+    return keys;
+  }();
+  return kKeys;
 }
 
 Expected<std::vector<Case>> read_cases(std::istream& stream, const std::string& file) {

@@ -4,10 +4,10 @@
 #include <cctype>
 #include <numeric>
 
-namespace ddlsim {
-namespace {
+#include "ddlsim/support/edit_distance.h"
 
-/// Edit distance with transpositions of neighbours (optimal string alignment).
+namespace ddlsim {
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before_last(b.size() + 1), last(b.size() + 1), current(b.size() + 1);
   std::iota(last.begin(), last.end(), std::size_t{0});
@@ -24,8 +24,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   }
   return last[b.size()];
 }
-
-}  // namespace
 
 std::string fold_name(std::string_view name) {
   std::string folded;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kValidateExamples = R"(
 CASES.csv has the columns of bench/accuracy/README.md; several files make one table with a row each. --format csv lists
-every case.
+every case that is asked about, with the reason where it has no prediction.
 
 Examples:
   ddlsim validate bench/accuracy/cases/*.csv

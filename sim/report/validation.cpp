@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ddlsim/report/views.h"
+#include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
 #include "pictures.h"
@@ -15,6 +16,7 @@ namespace ddlsim::report {
 namespace {
 
 constexpr std::size_t kShownReasons = 12;
+constexpr std::size_t kShownRows = 3;
 
 std::vector<std::string> row_of(const answer::ValidationSet& set, bool anchored) {
   const answer::ErrorSummary& errors = set.errors;
@@ -45,15 +47,23 @@ Table summary_table(const answer::Validation& validation) {
   return table;
 }
 
-Table case_table(std::span<const answer::CaseResult> cases) {
+/// In the order of the rows; what has no prediction has its reason in the last column.
+Table case_table(std::span<const answer::CaseResult> cases, std::span<const answer::UnsupportedCase> unsupported) {
   Table table({"id", "group", "metric", "measured", "predicted", "error", "interval_90_low", "interval_90_high",
-               "provenance", "memory_error"});
+               "provenance", "memory_error", "unsupported"});
   table.numbers_from(3);
-  for (const answer::CaseResult& one : cases) {
+  auto next = unsupported.begin();
+  for (std::size_t i = 0; i <= cases.size(); ++i) {
+    for (; next != unsupported.end() && next->after == i; ++next) {
+      table.add(
+          {next->id, next->group, next->metric, significant(next->measured, 6), "", "", "", "", "", "", next->why});
+    }
+    if (i == cases.size()) break;
+    const answer::CaseResult& one = cases[i];
     table.add({one.id, one.group, one.metric, significant(one.measured, 6), significant(one.predicted, 6),
                fmt::format("{:.4f}", one.error), significant(one.interval_90.first, 6),
                significant(one.interval_90.second, 6), std::string(to_string(one.provenance)),
-               one.memory_error ? fmt::format("{:.4f}", *one.memory_error) : ""});
+               one.memory_error ? fmt::format("{:.4f}", *one.memory_error) : "", ""});
   }
   return table;
 }
@@ -74,6 +84,24 @@ std::string reasons(const answer::ValidationSet& all) {
   for (std::size_t i = 0; i < std::min(lines.size(), kShownReasons); ++i) text += "  unsupported: " + lines[i].second;
   if (lines.size() > kShownReasons) text += fmt::format("  and {} more reasons\n", lines.size() - kShownReasons);
   return text;
+}
+
+std::vector<std::string> without_memory(const answer::ValidationSet& set) {
+  std::vector<std::string> ids;
+  for (const answer::CaseResult& one : set.cases) {
+    if (!one.fits) ids.push_back(one.id);
+  }
+  return ids;
+}
+
+/// Rows that ran, and do not fit by the model: one of both is wrong. Empty without any.
+std::string does_not_fit(const answer::ValidationSet& all) {
+  const std::vector<std::string> ids = without_memory(all);
+  if (ids.empty()) return {};
+  const std::span<const std::string> some(ids.data(), std::min(ids.size(), kShownRows));
+  return fmt::format("\n{} in memory by prediction {} all the same: {}{}\n",
+                     ids.size() == 1 ? "1 row that does not fit" : fmt::format("{} rows that do not fit", ids.size()),
+                     ids.size() == 1 ? "counts" : "count", join(some), ids.size() > some.size() ? ", ..." : "");
 }
 
 /// Sets whose sources printed memory, or several plans of a job.
@@ -106,6 +134,7 @@ Json set_json(const answer::ValidationSet& set) {
   Json unsupported = Json::array();
   for (const answer::UnsupportedCase& one : set.unsupported) unsupported.push_back({{"id", one.id}, {"why", one.why}});
   json["unsupported"] = std::move(unsupported);
+  json["does_not_fit"] = without_memory(set).size();
   const bool any = set.errors.cases > 0;
   const auto number = [&](double value) { return any ? Json(value) : Json(nullptr); };
   json["mape"] = number(set.errors.mean);
@@ -187,8 +216,8 @@ std::string render(const answer::Validation& validation, Format format) {
   }
   switch (format) {
     case Format::kJson: return dump(validation_json(validation));
-    case Format::kCsv: return case_table(validation.all.cases).render(format);
-    case Format::kMd: return summary_table(validation).render(format);
+    case Format::kCsv: return case_table(validation.all.cases, validation.all.unsupported).render(format);
+    case Format::kMd: return summary_table(validation).render(format) + does_not_fit(validation.all);
     case Format::kText:
     case Format::kHtml:
     case Format::kSvg: break;
@@ -202,14 +231,14 @@ std::string render(const answer::Validation& validation, Format format) {
         "median\n",
         validation.all.time_ratio_90.first, validation.all.time_ratio_90.second);
   }
-  text += memory_and_regret(validation);
+  text += does_not_fit(validation.all) + memory_and_regret(validation);
   if (!validation.all.unsupported.empty()) text += "\n" + reasons(validation.all);
   return text;
 }
 
 std::string render(const answer::CaseReading& reading, Format format) {
   const answer::CaseResult& result = reading.result;
-  if (format == Format::kCsv) return case_table({&result, 1}).render(format);
+  if (format == Format::kCsv) return case_table({&result, 1}, {}).render(format);
   if (format == Format::kJson) {
     Json json{{"schema", "ddlsim/validate-row/1"}, {"case", case_json(result)}, {"title", reading.title}};
     json["settings"] = Json::object();

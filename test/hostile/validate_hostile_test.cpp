@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "hostile/run_program.h"
@@ -84,6 +85,49 @@ TEST_CASE("validate: rows nobody can predict are listed, and the others are pred
   CHECK(only["interval_90"][0].get<double>() < only["interval_90"][1].get<double>());
   CHECK(only["provenance"].is_string());
   for (const char* key : {"mape", "median_ape", "p90_ape", "max_ape", "coverage_90"}) CHECK(answer[key].is_number());
+}
+
+TEST_CASE("validate: CSV lists what has no prediction where it stands, with the reason", "[hostile]") {
+  const TempFolder folder;
+  std::string odd = row("odd", 8, "5");
+  odd.replace(odd.find("ResNet-50"), 9, "NoNet");
+  const std::string first = folder.file("first.csv", kHeader + row("one", 1, "400") + odd);
+  const std::string second = folder.file("second.csv", kHeader + odd + row("eight", 8, "3000"));
+  const Outcome outcome = run_program({"validate", first, second, "--format", "csv"});
+  REQUIRE(outcome.status == 0);
+  std::istringstream lines(outcome.out);
+  std::string line;
+  std::getline(lines, line);
+  CHECK_THAT(line, Catch::Matchers::EndsWith(",memory_error,unsupported"));
+  for (const char* start : {"one,", "odd,", "odd,", "eight,"}) {
+    REQUIRE(std::getline(lines, line));
+    CHECK_THAT(line, Catch::Matchers::StartsWith(start));
+    const bool listed = line.starts_with("odd,g,images_per_s,5,,,,,,,");
+    CHECK(listed == (std::string(start) == "odd,"));
+    CHECK((line.find("NoNet") != std::string::npos) == listed);
+  }
+  CHECK_FALSE(std::getline(lines, line));
+}
+
+TEST_CASE("validate: rows that do not fit in memory are counted and named", "[hostile]") {
+  const TempFolder folder;
+  const auto large = [](const std::string& id) {
+    std::string text = row(id, 1, "400");
+    return text.replace(text.find(",64,"), 4, ",4096,");
+  };
+  const std::string fits = row("small", 1, "400");
+  const std::string four = folder.file("four.csv", kHeader + large("a") + fits + large("b") + large("c") + large("d"));
+  for (const char* format : {"text", "md"}) {
+    const Outcome outcome = run_program({"validate", four, "--format", format});
+    CHECK_THAT(outcome.out,
+               Contains("\n4 rows that do not fit in memory by prediction count all the same: a, b, c, ...\n"));
+  }
+  const json answer = json::parse(run_program({"validate", four, "--json"}).out);
+  CHECK(answer["does_not_fit"] == 4);
+  CHECK(answer["sets"][0]["does_not_fit"] == 4);
+  CHECK(answer["predicted"] == 5);
+  const Outcome none = run_program({"validate", folder.file("one.csv", kHeader + fits)});
+  CHECK_THAT(none.out, !Contains("not fit"));
 }
 
 TEST_CASE("validate: many rows are soon done", "[hostile]") {

@@ -1,6 +1,7 @@
 // How wrong predictions are: measured cases beside what was predicted for them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,6 +28,7 @@ struct CaseResult {
   std::optional<double> amdahl{};        // Amdahl's law through them
   std::optional<double> power_law{};     // a power of the GPUs through them
   std::string job{};                     // cases of one job are plans for it; empty: no other plan was measured
+  bool fits = true;                      // what was predicted, into its memory
   std::optional<double> memory_error{};  // of the bytes per GPU that the source printed: predicted / measured - 1
 };
 
@@ -49,6 +51,10 @@ struct Regret {
 struct UnsupportedCase {
   std::string id;
   std::string why;
+  std::string group{};
+  std::string metric{};
+  double measured = 0;
+  std::size_t after = 0;  // how many of the set's predicted cases stand before it
 };
 
 /// Absolute relative errors of some cases, as shares.

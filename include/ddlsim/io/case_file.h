@@ -12,6 +12,7 @@
 #include <istream>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,6 +70,9 @@ struct Case {
   /// A value of `extra`, or nothing.
   [[nodiscard]] std::optional<std::string> said(std::string_view key) const;
 };
+
+/// Names of keys of `extra` that are read as others: "gradient_accumulation" is grad_accum.
+[[nodiscard]] std::span<const std::string_view> other_extra_keys();
 
 [[nodiscard]] Expected<std::vector<Case>> read_cases(std::istream& stream, const std::string& file);
 [[nodiscard]] Expected<std::vector<Case>> load_cases(const std::filesystem::path& path);

@@ -60,7 +60,8 @@ std::optional<Number> rate_in(std::string_view text) {
     const std::string_view unit = text.substr(i);
     const bool bits = unit.size() > 1 && unit[1] == 'b';
     const bool in_words = unit.starts_with("gigabit") || unit.starts_with("gbit");
-    const bool bare = text[i] == 'g' && (unit.size() == 1 || !is_lower(unit[1])) && is_sold(number->value);
+    const bool bare = text[i] == 'g' && (unit.size() == 1 || !is_lower(unit[1])) &&
+                      (is_sold(number->value) || unit.starts_with("g ethernet"));
     if (!bits && !in_words && !bare) continue;
     if (text[i] == 't') number->value *= 1000;
     return number;
@@ -120,6 +121,7 @@ NetworkPorts ports_in(std::string_view text) {
   const auto rate = rate_in(text);
   const auto generation = generation_in(text);
   ports.gigabits = rate ? rate->value : generation ? generation->value : 0;
+  if (ports.gigabits == 0 && has_phrase(words_of(text), "gigabit ethernet")) ports.gigabits = 1;  // its name
   const auto count = count_in(text, rate);
   ports.count = count.value_or(1);
   ports.counted = count.has_value();
@@ -205,6 +207,116 @@ bool names_tcp(std::string_view text) {
   return (has_word(text, "tcp") || unrated) && link_family(text) == "ethernet";
 }
 
+/// The unit that begins a text.
+struct RateUnit {
+  double gigabits = 0;  // per second; 0: there is none
+  bool of_bytes = false;
+  bool is_rate = true;     // bytes without a second are a size, or a slip for bits
+  std::size_t length = 0;  // of its name
+};
+
+/// "Mb/s", "mbit/s", "MB/s", "GBps", "GB": capitals tell bytes from bits.
+RateUnit rate_unit_at(std::string_view text) {
+  constexpr auto kPrefixes = std::to_array<std::pair<std::string_view, double>>(
+      {{"kilo", 1e-6}, {"mega", 1e-3}, {"giga", 1}, {"tera", 1e3}, {"k", 1e-6}, {"m", 1e-3}, {"g", 1}, {"t", 1e3}});
+  const std::string lower = lower_case(text.substr(0, 16));
+  for (const auto& [prefix, scale] : kPrefixes) {
+    if (!lower.starts_with(prefix)) continue;
+    const std::string_view rest = std::string_view(lower).substr(prefix.size());
+    if (!rest.starts_with('b')) continue;
+    const std::size_t named = rest.starts_with("byte") ? 4 : rest.starts_with("bit") ? 3 : 1;
+    const std::string_view after = rest.substr(named);
+    const bool a_second = after.starts_with("/s") || after.starts_with("ps") || after.starts_with("s/s");
+    const bool ends = after.empty() || !is_lower(after.front()) || (named == 1 && has_word(after, "e"));
+    if (!a_second && !ends && named == 1) return {};
+    const bool of_bytes = named == 4 || (named == 1 && text[prefix.size()] == 'B' && !after.starts_with('e'));
+    return {of_bytes ? 8 * scale : scale, of_bytes, a_second || !of_bytes, prefix.size() + named};
+  }
+  return {};
+}
+
+/// The most that a port of the cards or links that are named carries; nothing where none is.
+std::optional<double> most_of_port(std::string_view lower) {
+  constexpr auto kCards = std::to_array<std::pair<std::string_view, double>>({{"connectx-8", 800},
+                                                                              {"connectx-7", 400},
+                                                                              {"connectx-6", 200},
+                                                                              {"connectx-5", 100},
+                                                                              {"connectx-4", 100},
+                                                                              {"bluefield-3", 400},
+                                                                              {"bluefield-2", 200}});
+  for (const auto& [card, rate] : kCards) {
+    if (has(lower, card)) return rate;
+  }
+  const auto generation = generation_in(lower);
+  return generation ? std::optional<double>(generation->value) : std::nullopt;
+}
+
+/// A text with its rates in bits a second and multiples of 1e9: "1000 Mb/s" is "1 gb/s", "50 GB/s" "400 gb/s". Where
+/// bits are stated, a rate in bytes is something else, a measured one say. What no card carries is a slip for bits.
+std::string in_gigabits(const std::string& said) {
+  struct Rate {
+    Number number;
+    RateUnit unit;
+  };
+  std::vector<Rate> rates;
+  for (std::size_t i = 1; i < said.size(); ++i) {
+    const RateUnit unit = rate_unit_at(std::string_view(said).substr(i));
+    auto number = number_before(said, said[i - 1] == '-' ? i - 1 : i);
+    if (!number || unit.gigabits == 0) continue;
+    number->end = i + unit.length;
+    rates.push_back({*number, unit});
+  }
+  const bool in_bits = std::any_of(rates.begin(), rates.end(), [](const Rate& rate) { return !rate.unit.of_bytes; });
+  const auto most = most_of_port(lower_case(said));
+  std::string text = said;
+  for (auto rate = rates.rbegin(); rate != rates.rend(); ++rate) {
+    const auto& [number, unit] = *rate;
+    if (!unit.is_rate && !in_bits) continue;
+    const double gigabits = number.value * unit.gigabits;
+    const bool slip = unit.of_bytes && most && gigabits > *most;
+    const bool beside = unit.of_bytes && in_bits;
+    text.replace(number.begin, number.end - number.begin,
+                 beside ? "--" : fmt::format("{:.10g} gb", slip ? gigabits / 8 : gigabits));
+  }
+  return text;
+}
+
+/// Whether a text has a number with a unit of a rate, whether or not it can be read.
+bool has_rate_unit(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (!is_digit(text[i])) continue;
+    std::size_t unit = i + 1;
+    while (unit < text.size() && (text[unit] == ' ' || text[unit] == '-')) ++unit;
+    std::size_t end = unit;
+    while (end < text.size() && (is_lower(text[end]) || text[end] == '/')) ++end;
+    const std::string_view word = text.substr(unit, end - unit);
+    if (has_any(word, {"b/s", "bps", "bit", "byte", "baud", "gbe"})) return true;
+  }
+  return false;
+}
+
+/// Whether a text says something of a network, though no rate: a family, who sells it, that nobody says.
+bool says_of_network(const io::Catalog& catalog, const std::string& text) {
+  if (std::none_of(text.begin(), text.end(), [](char c) { return is_lower(c) || is_digit(c); })) return true;
+  if (link_family(text) != "ethernet" ||
+      has_any(text, {"ether",     "eth0",  "tcp",  "socket", "nvl",     "pcie",   "connectx", "mellanox",
+                     "mlx",       "nic",   "hca",  "rail",   "default", "stated", "said",     "known",
+                     "specified", "given", "none", "n/a",    "delay",   "cloud",  "vpc"})) {
+    return true;
+  }
+  const auto cloud = {"aws", "ec2", "gcp", "google", "azure", "oci", "oracle", "alibaba", "ib", "no"};
+  if (std::any_of(cloud.begin(), cloud.end(), [&](const char* word) { return has_word(text, word); })) return true;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(" ,;()", begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    for (const io::Kind kind : {io::Kind::kNodes, io::Kind::kInstances}) {
+      if (catalog.knows(kind, word)) return true;
+    }
+    begin = end + 1;
+  }
+  return false;
+}
+
 using hardware::Node;
 
 /// AWS's: what an instance has is so many of them.
@@ -221,13 +333,7 @@ double card_of(const Node& server) {
 
 /// As a setting; empty: nothing is said.
 std::string network_of(const io::Catalog& catalog, const io::Case& one, const Node& server) {
-  std::string said = one.inter_network;
-  // Where bits are stated, a rate in bytes is something else, a measured one say; where they are not, GB is a slip for
-  // Gb.
-  for (std::size_t at = said.find("GB"); has(said, "Gb") && at != std::string::npos; at = said.find("GB", at)) {
-    said.replace(at, 2, "--");
-  }
-  const std::string text = lower_case(said);
+  const std::string text = lower_case(in_gigabits(one.inter_network));
   if (has(text, "aries")) return "cray-aries";
   NetworkPorts ports = network_ports_in(text);
   // TCP at a rate that nobody says, between servers that nobody names: of two V100 (cswinter-gist-tcp), Azure's NCv3
@@ -253,7 +359,7 @@ std::string network_of(const io::Catalog& catalog, const io::Case& one, const No
 
 /// What drives the network, where the text says it or its cards do.
 std::string_view driver_of(const io::Case& one, const Node& server) {
-  const std::string text = lower_case(one.inter_network);
+  const std::string text = lower_case(in_gigabits(one.inter_network));
   const std::string transport = lower_case(one.said("transport").value_or(""));
   // DLPerf's scripts of PaddlePaddle's BERT say NCCL_IB_DISABLE=1 (PaddlePaddle/bert/scripts/multi_node_train.sh).
   if (has(one.source, "DLPerf:PaddlePaddle/bert")) return "tcp";
@@ -279,11 +385,17 @@ NetworkPorts network_ports_in(const std::string& text) {
 
 Expected<void> add_network(const io::Catalog& catalog, const io::Case& one, const Node& server,
                            std::vector<Override>& settings) {
+  const std::string text = lower_case(one.inter_network);
+  const std::string read = lower_case(in_gigabits(one.inter_network));
+  if (network_ports_in(read).gigabits == 0 && has_rate_unit(without_pcie(read))) {
+    return fail(ErrorCode::kUnsupported, fmt::format("no rate can be read from '{}'", one.inter_network.substr(0, 60)));
+  }
   const std::string network = network_of(catalog, one, server);
   if (!network.empty()) settings.push_back({"network", network, one.where});
-  const std::string text = lower_case(one.inter_network);
-  if (network.empty() && has_any(without_pcie(text), {"gb/s", "gbe", "gbps", "tb/s", "gigabit"})) {
-    return fail(ErrorCode::kUnsupported, fmt::format("no rate can be read from '{}'", one.inter_network.substr(0, 60)));
+  if (network.empty() && !says_of_network(catalog, text)) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("inter_network '{}' names no network that is known", one.inter_network.substr(0, 60)), {},
+                {"write a rate, as '25 Gb/s', and a family, as 'InfiniBand', or leave it empty"});
   }
   if (const auto delay = stated_delay(text)) {
     constexpr double kUsualHop = 0.014;  // ms: a network link's files

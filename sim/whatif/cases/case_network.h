@@ -6,6 +6,8 @@
 //   "100 Gb/s (4X EDR)"                     one port: four lanes of it
 //   "200 Gb/s InfiniBand per GPU"           a port for every GPU
 //   "10 Gigabit Ethernet", "25G", "HDR200"  rates without a unit, generations with one
+//   "1000 Mb/s", "40000 Mbit Ethernet"      1 and 40 Gb/s; "Gigabit Ethernet" is 1
+//   "50 GB/s", "125 MB/s"                   bytes: 400 and 1 Gb/s. "EDR 100 GB/s" is a slip: no port of it carries that
 //   "EDR", "OPA", "Slingshot-11"            a generation's rate
 //   "400 Gbps EFA"                          what AWS sells is an instance's, in cards of 100 Gb/s
 // ```
@@ -35,7 +37,7 @@ struct NetworkPorts {
 [[nodiscard]] NetworkPorts network_ports_in(const std::string& text);
 
 /// What a case says of its network, as settings; nothing where it says nothing. Errors: kUnsupported for a rate that
-/// cannot be read.
+/// cannot be read, and for words that name no network that is known.
 [[nodiscard]] Expected<void> add_network(const io::Catalog& catalog, const io::Case& one, const hardware::Node& server,
                                          std::vector<Override>& settings);
 

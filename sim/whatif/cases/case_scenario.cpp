@@ -14,6 +14,7 @@
 #include "cases/case_network.h"
 #include "cases/case_software.h"
 #include "cases/case_text.h"
+#include "cases/case_words.h"
 #include "cases/language_case.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
@@ -178,7 +179,23 @@ void add_servers(const io::Case& one, std::vector<Override>& settings) {
 }  // namespace
 
 std::string architecture_family(const io::Case& one) {
-  return lower_case(one.architecture.substr(0, one.architecture.find('(')));
+  std::string family = lower_case(one.architecture.substr(0, one.architecture.find('(')));
+  constexpr auto kInWords = std::to_array<std::pair<std::string_view, std::string_view>>({
+      {"parameter servers", "ps"},
+      {"parameter server", "ps"},
+      {"parameter-servers", "ps"},
+      {"parameter-server", "ps"},
+      {"ring all-reduce", "allreduce"},
+      {"ring-allreduce", "allreduce"},
+      {"ring allreduce", "allreduce"},
+      {"all-reduce", "allreduce"},
+  });
+  for (const auto& [words, usual] : kInWords) {
+    if (const std::size_t at = family.find(words); at != std::string::npos) family.replace(at, words.size(), usual);
+  }
+  family.erase(family.find_last_not_of(' ') + 1);
+  if (family == "data parallel" || family == "data-parallel") return "ddp";
+  return family;
 }
 
 CaseReader::CaseReader(const io::Catalog& catalog, std::vector<Override> stated)
@@ -404,6 +421,7 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
     assumed.precision = precision_run(one);
     return settings_of(assumed, widest);
   }
+  if (auto known = check_words(one); !known) return tl::unexpected<Error>(known.error());
   const std::string family = architecture_family(one);
   if (is_known_split(one)) return split_settings_of(one, widest);
   if (gives_sizes(one)) return language_settings_of(one, widest);

@@ -166,7 +166,8 @@ class Validator {
       if (result) {
         set.cases.push_back(std::move(result->result));
       } else {
-        set.unsupported.push_back({one.id, first_line(result.error())});
+        set.unsupported.push_back({one.id, first_line(result.error()), one.group,
+                                   std::string(name_of(io::kCaseMetrics, one.metric)), one.value, set.cases.size()});
       }
     }
     summarise(set);
@@ -345,6 +346,7 @@ class Validator {
                       .perfect = std::nullopt};
     if (group.runs) add_scaling_laws(one, group, result);
     result.job = one.said("job").value_or("");
+    result.fits = prediction->fits.value_or(true);
     result.memory_error = memory_error_of(one, prediction->memory);
     return CaseReading{std::move(result), describe(*scenario), {}, *prediction};
   }
@@ -425,8 +427,11 @@ Expected<answer::Validation> validate(const io::Catalog& catalog, std::span<cons
     all.rows += set.rows;
     all.anchors += set.anchors;
     all.not_asked += set.not_asked;
+    for (answer::UnsupportedCase one : set.unsupported) {
+      one.after += all.cases.size();
+      all.unsupported.push_back(std::move(one));
+    }
     all.cases.insert(all.cases.end(), set.cases.begin(), set.cases.end());
-    all.unsupported.insert(all.unsupported.end(), set.unsupported.begin(), set.unsupported.end());
     validation.sets.push_back(std::move(set));
   }
   summarise(validation.all);

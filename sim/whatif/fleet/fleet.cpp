@@ -258,6 +258,13 @@ Expected<void> Fleet::add_table(std::istream& stream, const std::string& file,
                     .weight_traffic = bytes(amount(6)),
                     .dense_weights = bytes(amount(7)),
                     .embedding_weights = bytes(amount(8))};
+    if (architecture && job.architecture == Architecture::k1w1g && job.features.weight_traffic > DataSize::zero()) {
+      errors.push_back(Error{ErrorCode::kInvalidArgument,
+                             "a job of 1w1g shares its weights with nobody: it has no traffic of them",
+                             reader->where(6),
+                             {"write 0, or look at its architecture"},
+                             {}});
+    }
     if (job.features.flops == Work::zero() && job.features.memory_access == DataSize::zero() && errors.empty()) {
       errors.push_back(Error{
           ErrorCode::kInvalidArgument, "a job without FLOPs and without memory access", reader->where(3), {}, {}});

@@ -72,6 +72,37 @@ TEST_CASE("case: the same network in the words of other sources", "[unit][whatif
   CHECK(driver("10GbE, TCP sockets") == "tcp");
 }
 
+TEST_CASE("case: rates in megabits and in bytes", "[unit][whatif]") {
+  for (const std::string published : {"1000 Mb/s", "1000 Mbit Ethernet", "1000Mbps", "125 MB/s", "1 Gigabit Ethernet",
+                                      "Gigabit Ethernet", "1G Ethernet", "1000 MbE", "1000 megabit/s"}) {
+    CAPTURE(published);
+    CHECK(network(published) == "ethernet-1g");
+  }
+  CHECK(network("100 MB/s") == "0.8 Gb/s");
+  CHECK(network("40000 Mb/s") == "ethernet-40g");
+  CHECK(network("50 GB/s") == "ethernet-400g");
+  CHECK(network("8 x 50 GBps InfiniBand") == "8 x infiniband-400g");
+  CHECK(network("50 Gbytes/s RoCE") == "roce-400g");
+  CHECK(network("EDR 100 GB/s") == "infiniband-100g");              // a slip for Gb: no port of it carries 800
+  CHECK(network("100GB EFA") == "aws-efa-100g");                    // likewise
+  CHECK(network("10 Gb/s, 1100 MB/s measured") == "ethernet-10g");  // bits are what was bought
+  CHECK(network("25 Gb/s Ethernet (window of 4 MB)") == "ethernet-25g");
+}
+
+TEST_CASE("case: a network that cannot be read is refused, not another one", "[unit][whatif]") {
+  for (const std::string published : {"fast pipe", "100", "3 furlongs"}) {
+    CHECK_THAT(network(published), Catch::Matchers::Contains("names no network that is known"));
+  }
+  for (const std::string published : {"1000000000 bit/s", "7 xbit Ethernet", "9600 baud TCP"}) {
+    CHECK_THAT(network(published), Catch::Matchers::Contains("no rate can be read from '" + published));
+  }
+  // What says nothing of a rate leaves the server its own.
+  for (const std::string published : {"-", "unstated", "AWS default (unshaped TCP)", "p3.16xlarge", "InfiniBand"}) {
+    CAPTURE(published);
+    CHECK_THAT(network(published), !Catch::Matchers::Contains("error"));
+  }
+}
+
 TEST_CASE("case: a rate of today's cards is one card's, a slower one another network's", "[unit][whatif]") {
   const auto of_h100 = [](const std::string& published, const std::string& path) {
     return said_on("H100-SXM5-80GB", published, path);

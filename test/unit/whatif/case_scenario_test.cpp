@@ -383,3 +383,40 @@ TEST_CASE("case: servers that are no process are reduces and broadcasts, or exch
   one.model = "ps_other";
   CHECK_FALSE(CaseReader(catalog()).collective_of(one, 1));
 }
+
+TEST_CASE("case: an architecture that nobody knows is refused, not taken as PyTorch's DDP", "[unit][whatif]") {
+  io::Case one = row();
+  one.batch_per_gpu = 64;
+  const auto strategy = [&](const std::string& architecture) {
+    one.architecture = architecture;
+    return said(one, "strategy");
+  };
+  CHECK(strategy("foo") == "error: architecture 'foo' is not known");
+  CHECK(strategy("ring") == "error: architecture 'ring' is not known");
+  CHECK(strategy("single") == "error: architecture 'single' is one GPU's, not 16");
+  for (const std::string architecture :
+       {"ddp", "DDP (lightning)", "allreduce", "all-reduce", "ring all-reduce", "data parallel", "not stated", ""}) {
+    CHECK(strategy(architecture) == "pytorch-ddp");
+  }
+  for (const std::string architecture : {"ps", "parameter server", "Parameter-Servers (gRPC)"}) {
+    CHECK(strategy(architecture) == "tf-ps");
+  }
+  for (const std::string architecture : {"zero-2", "fsdp/zero3", "tp-pp-cp-ep-dp", "fsdp+tp (lora)", "hsdp"}) {
+    CHECK_THAT(strategy(architecture), !Catch::Matchers::Contains("is not known"));
+  }
+}
+
+TEST_CASE("case: a slip in a key of extra is refused, a note of its source's is not", "[unit][whatif]") {
+  io::Case one = row();
+  one.batch_per_gpu = 64;
+  const auto with = [&](const std::string& key) {
+    one.extra = {{key, "4"}};
+    return said(one, "strategy");
+  };
+  CHECK(with("acumulation") == "error: extra: nothing reads 'acumulation'");
+  CHECK(with("optimiser") == "error: extra: nothing reads 'optimiser'");
+  CHECK(with("Seq_lenn") == "error: extra: nothing reads 'Seq_lenn'");
+  for (const std::string key : {"cluster", "mfu_printed", "submitter", "cpu", "status"}) {
+    CHECK(with(key) == "pytorch-ddp");
+  }
+}

@@ -91,6 +91,15 @@ TEST_CASE("fleet: one worker on one GPU is no job of several", "[unit][whatif]")
   CHECK(read.error().message == "a job of 1w1g is one worker on one GPU, not on 4");
 }
 
+TEST_CASE("fleet: one worker on one GPU sends no weights", "[unit][whatif]") {
+  std::istringstream stream(table("1,1w1g,1,1e12,0,0,0,1e9,0\n2,1w1g,1,1e12,1e10,1e6,9e99,1e9,0\n"));
+  Fleet fleet(catalog().setting("pai-2019").value(), false);
+  const auto read = fleet.add_table(stream, "jobs.csv");
+  REQUIRE_FALSE(read);
+  CHECK(read.error().where == SourceLocation{"jobs.csv", 3, 22});
+  CHECK(read.error().message == "a job of 1w1g shares its weights with nobody: it has no traffic of them");
+}
+
 TEST_CASE("population: job i of a seed is always the same", "[unit][whatif]") {
   const auto population = catalog().population("pai_2019").value();
   CHECK(job_row(7, draw_job(population, 1, 7)) == job_row(7, draw_job(population, 1, 7)));

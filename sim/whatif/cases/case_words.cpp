@@ -1,0 +1,199 @@
+#include "cases/case_words.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "cases/case_scenario.h"
+#include "cases/case_text.h"
+#include "ddlsim/support/edit_distance.h"
+
+namespace ddlsim::whatif {
+namespace {
+
+/// Families that share gradients, and what says that nobody knows.
+constexpr auto kShared = std::to_array<std::string_view>(
+    {"", "single", "ps", "ps-single-node", "allreduce", "ddp", "dp", "collective", "sharding", "horovod", "byteps",
+     "deepspeed", "apex", "not stated", "not known", "unstated", "unknown"});
+
+/// Words of families that split models: "tp-pp-dp", "fsdp/zero3", "zero-2".
+constexpr auto kSplit = std::to_array<std::string_view>(
+    {"tp",   "pp",  "dp",   "cp",    "ep",    "etp",   "sp", "vp", "mp", "fsdp",    "fsdp2",
+     "hsdp", "ddp", "zero", "zero1", "zero2", "zero3", "1",  "2",  "3",  "sharding"});
+
+bool is_known_family(std::string_view family) {
+  if (std::find(kShared.begin(), kShared.end(), family) != kShared.end()) return true;
+  if (family.starts_with("embedding model parallel")) return true;
+  for (std::size_t begin = 0; begin <= family.size();) {
+    const std::size_t end = std::min(family.find_first_of("-+/ ", begin), family.size());
+    if (std::find(kSplit.begin(), kSplit.end(), family.substr(begin, end - begin)) == kSplit.end()) return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+Expected<void> check_architecture(const io::Case& one) {
+  const std::string family = architecture_family(one);
+  if (!is_known_family(family)) {
+    return fail(ErrorCode::kUnsupported, fmt::format("architecture '{}' is not known", one.architecture.substr(0, 60)),
+                {}, {"single, ddp, allreduce, ps, ps-single-node, collective, or a split as fsdp, zero, tp-pp-dp"});
+  }
+  if (family == "single" && one.total_gpus > 1) {
+    return fail(ErrorCode::kUnsupported, fmt::format("architecture 'single' is one GPU's, not {}", one.total_gpus));
+  }
+  return {};
+}
+
+/// Keys of `extra` that are read.
+constexpr auto kRead = std::to_array<std::string_view>({"activation",
+                                                        "activation_checkpointing",
+                                                        "activation_function",
+                                                        "allreduce",
+                                                        "attention",
+                                                        "attention_backend",
+                                                        "backend",
+                                                        "calls",
+                                                        "channels_last",
+                                                        "compile",
+                                                        "container",
+                                                        "cp",
+                                                        "cp_comm",
+                                                        "cuda_graph",
+                                                        "cuda_graphs",
+                                                        "dali",
+                                                        "data",
+                                                        "data_format",
+                                                        "date",
+                                                        "decoder_layers",
+                                                        "dense_layers",
+                                                        "dispatcher",
+                                                        "dp",
+                                                        "dropout",
+                                                        "encoder_layers",
+                                                        "ep",
+                                                        "etp",
+                                                        "experts",
+                                                        "ffn",
+                                                        "flash_attention",
+                                                        "framework_version",
+                                                        "fsdp",
+                                                        "global_batch",
+                                                        "grad_accum",
+                                                        "grad_dtype",
+                                                        "head_dim",
+                                                        "heads",
+                                                        "hfu_printed",
+                                                        "hidden",
+                                                        "hybrid_layer_pattern",
+                                                        "image_size",
+                                                        "instance",
+                                                        "job",
+                                                        "kernels",
+                                                        "kv_heads",
+                                                        "kv_lora_rank",
+                                                        "layers",
+                                                        "layers_per_stage",
+                                                        "layout",
+                                                        "lora_rank",
+                                                        "mamba_groups",
+                                                        "mamba_head_dim",
+                                                        "mamba_heads",
+                                                        "mamba_state_dim",
+                                                        "memory_bytes_per_gpu",
+                                                        "memory_format",
+                                                        "memory_is",
+                                                        "micro_batch",
+                                                        "mlp",
+                                                        "moe_ffn",
+                                                        "moe_shared_ffn",
+                                                        "num_ps",
+                                                        "offload",
+                                                        "optimizer",
+                                                        "optimizer_sharding",
+                                                        "overlap_grad_reduce",
+                                                        "patch",
+                                                        "peft",
+                                                        "phase",
+                                                        "pp",
+                                                        "ps_colocated",
+                                                        "q_lora_rank",
+                                                        "qk_head_dim",
+                                                        "qk_rope_head_dim",
+                                                        "recompute",
+                                                        "resolution",
+                                                        "schedule",
+                                                        "seq_len",
+                                                        "seq_len_dec",
+                                                        "sequence_parallel",
+                                                        "setup",
+                                                        "shard_ranks",
+                                                        "size_bytes",
+                                                        "states",
+                                                        "task",
+                                                        "tf32",
+                                                        "tie_word_embeddings",
+                                                        "tokens_per_sample",
+                                                        "top_k",
+                                                        "tp",
+                                                        "train_samples",
+                                                        "transformer_engine",
+                                                        "transport",
+                                                        "unit",
+                                                        "v_head_dim",
+                                                        "variable_update",
+                                                        "variant",
+                                                        "vocab",
+                                                        "vp",
+                                                        "workers_per_server",
+                                                        "xla",
+                                                        "zero",
+                                                        "zero_stage"});
+
+/// Notes of the tables here that lie as near as slips do.
+constexpr auto kNotes = std::to_array<std::string_view>({"local_batch", "mfu_printed", "packed", "status"});
+
+constexpr std::size_t kShortest = 5;  // shorter keys lie near each other without a slip
+constexpr std::size_t kLongest = 64;  // the distance is quadratic
+constexpr std::size_t kMostSlips = 2;
+
+/// The key that another one is a slip for; empty: none.
+std::string_view meant_by(std::string_view key) {
+  if (key.size() < kShortest || key.size() > kLongest) return {};
+  if (std::find(kNotes.begin(), kNotes.end(), key) != kNotes.end()) return {};
+  std::string_view meant;
+  std::size_t least = std::min(kMostSlips, key.size() / 3) + 1;
+  const auto look_at = [&](std::string_view other) {
+    if (std::max(key.size(), other.size()) - std::min(key.size(), other.size()) >= least) return;
+    const std::size_t distance = edit_distance(key, other);
+    if (distance >= least) return;
+    least = distance;
+    meant = other;
+  };
+  for (const std::string_view other : kRead) look_at(other);
+  for (const std::string_view other : io::other_extra_keys()) look_at(other);
+  return meant;
+}
+
+Expected<void> check_keys(const io::Case& one) {
+  for (const auto& [key, value] : one.extra) {
+    const std::string folded = lower_case(key);
+    if (std::find(kRead.begin(), kRead.end(), folded) != kRead.end()) continue;
+    const std::string_view meant = meant_by(folded);
+    if (meant.empty()) continue;
+    return fail(ErrorCode::kUnsupported, fmt::format("extra: nothing reads '{}'", key.substr(0, 60)), {},
+                {fmt::format("did you mean '{}'? A note needs a name that is less like it", meant)});
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<void> check_words(const io::Case& one) {
+  if (auto known = check_architecture(one); !known) return known;
+  return check_keys(one);
+}
+
+}  // namespace ddlsim::whatif
