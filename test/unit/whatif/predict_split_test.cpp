@@ -483,3 +483,33 @@ TEST_CASE("predict: copies of whole experts sum beside kernels, which they slow"
   CHECK(slowed("1") > Time::zero());
   CHECK(slowed("8") == Time::zero());  // nobody has copies
 }
+
+TEST_CASE("predict: halves that one product made are a part of the ranks'", "[unit][whatif]") {
+  // Phi-3 mini has gate and up as one product. Of a block's 4,096 tokens in bf16 queries, keys, values and attention's
+  // output (4 x 3,072), 4 bytes a head, gate, up and the last product's input (3 x 8,192) are apart.
+  const auto kept = [](const char* tensor) {
+    return asked({{"model", "phi_3_mini", {}},
+                  {"node", "dgx-h100", {}},
+                  {"precision", "bf16", {}},
+                  {"batch", "1", {}},
+                  {"parallel.states", "mixed", {}},
+                  {"software.fused", "yes", {}},
+                  {"parallel.tensor", tensor, {}}})
+        .memory.activations.in(bytes);
+  };
+  const double apart = 32 * 4096.0 * (2 * (4 * 3072 + 3 * 8192) + 4 * 32);
+  CHECK(kept("1") - kept("8") == Approx(apart * 7 / 8).epsilon(1e-9));
+}
+
+TEST_CASE("predict: weights that no other rank shares are not gathered", "[unit][whatif]") {
+  const auto buffers = [](const char* zero) {
+    return asked({{"model", "llama_3_1_8b", {}},
+                  {"node", "dgx-h100", {}},
+                  {"batch", "1", {}},
+                  {"parallel.tensor", "8", {}},
+                  {"parallel.states", "mixed", {}},
+                  {"parallel.zero", zero, {}}})
+        .memory.buffers;
+  };
+  CHECK(buffers("3") == buffers("0"));
+}
