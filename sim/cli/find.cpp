@@ -6,17 +6,28 @@
 namespace ddlsim::cli {
 namespace {
 
-constexpr std::string_view kFindExamples = R"(
-VARIABLE is any setting that is a number (`ddlsim list settings`), nodes, gpus_per_node, batch or micro_batch.
-A condition is METRIC >= VALUE, <= or =; = asks which value explains a measurement. METRIC is step_time, throughput,
-scaling_efficiency, mfu, memory (of tensors), device_memory (with the context and what the allocator holds: what a GPU
-must have), cost, time_to_train, energy, CO2 or exposed_communication (a time, or a share of the step in %).
+constexpr std::string_view kFindHelp = R"(
+VARIABLE is a setting that is a number (`ddlsim list settings`), as nodes, batch or network, or a dimension of the
+model, model.NAME. What is measured (measured.step), energy.carbon and what follows from others (parallel.data) is none.
+A condition is METRIC >= VALUE, <= or =; = asks which value explains a measurement. METRIC is one of
+  {}
+memory is of tensors, device_memory with the context and what the allocator holds: what a GPU must have;
+exposed_communication is a time, or a share of the step in %; goodput a share in %.
 
 Examples:
   ddlsim find network --model gpt2 --node pcie-8x3090 --nodes 4 --such-that "scaling_efficiency >= 90 %"
   ddlsim find batch --model resnet50 --node dgx1-v100 --such-that "memory <= 12 GB"
   ddlsim find nodes --model resnet50 --node p3.16xlarge --epochs 90 --samples 1281167 --such-that "time_to_train <= 6 h"
   ddlsim find efficiency.compute --model vgg16 --node pcie-8xp100 --such-that "step_time = 250 ms")";
+
+/// With the metrics of the table; the last is another word for exposed communication.
+std::string find_help() {
+  std::vector<std::string> metrics;
+  for (const auto& [name, metric] : whatif::kMetrics) metrics.emplace_back(name);
+  metrics.pop_back();
+  std::string text(kFindHelp);
+  return text.replace(text.find("{}"), 2, join(metrics));
+}
 
 /// The variable stands first, or anywhere among the flags.
 std::string variable_of(const CLI::App& app, const std::string& word) {
@@ -31,7 +42,7 @@ std::string variable_of(const CLI::App& app, const std::string& word) {
 
 int run_find(const std::vector<std::string>& arguments) {
   CLI::App app("Which value of a setting makes a condition hold.", "ddlsim find");
-  app.footer(std::string(kFindExamples));
+  app.footer(find_help());
   ScenarioFlags flags;
   TrainingFlags training;
   FormatFlags format;
@@ -41,7 +52,7 @@ int run_find(const std::vector<std::string>& arguments) {
   std::string to;
   std::string sure;
   std::string data;
-  app.add_option("variable", variable, "what is looked for")->type_name("SETTING");
+  app.add_option("variable", variable, "what is looked for")->type_name("VARIABLE");
   app.add_option("--such-that", condition, "what must hold")->type_name("CONDITION");
   app.add_option("--from", from, "the least value to try")->type_name("QUANTITY");
   app.add_option("--sure", sure, "it holds with this probability, as 90%, by the prediction's interval")

@@ -125,6 +125,9 @@ int run_recommend(const std::vector<std::string>& arguments) {
   const bool has_model =
       std::any_of(settings->begin(), settings->end(), [](const auto& s) { return s.path == "model"; });
   if (!has_model) throw UsageError{"--model is missing", "models: " + join(catalog->ids(io::Kind::kModels))};
+  if (const auto sound = whatif::check_choice(*catalog, *settings, *options); !sound) {
+    throw UsageError{sound.error().message, sound.error().notes.front()};
+  }
   const auto result = whatif::recommend(*catalog, *settings, *options);
   return result ? print_answer(report::render(*result, shape), shape, &*catalog) : print(result.error());
 }

@@ -70,14 +70,10 @@ void jobs(const Catalog* catalog, Candidates& to) {
   }
 }
 
-/// Those that are numbers.
-void settings(const Catalog* /*catalog*/, Candidates& to) {
+/// Those that `find` takes.
+void variables(const Catalog* /*catalog*/, Candidates& to) {
   for (const whatif::SettingInfo& setting : whatif::settings()) {
-    const std::string type = type_of_setting(setting.path);
-    const bool named = type.find('|') != std::string::npos || type.find('.') != std::string::npos || type == "MODEL" ||
-                       type == "NODE" || type == "GPU" || type == "PROFILE" || type == "STRATEGY" ||
-                       type == "DATASET" || type == "STORAGE" || type == "CPU" || type == "FILE";
-    if (!named) to.words.push_back({setting.path, setting.meaning});
+    if (whatif::check_variable(setting.path, {})) to.words.push_back({setting.path, setting.meaning});
   }
 }
 
@@ -120,7 +116,7 @@ constexpr auto kTypes = std::to_array<ValueType>({
     {"PATH=VALUE", "a setting (`ddlsim list settings`) and its value", nullptr},  // by its setting: complete_value
     {"PATH=VALUES", "a setting and its values: nodes=1,2,4 or nodes=1..64:x2", nullptr},  // likewise
     {"NAME=VALUE", "a name and its value", nullptr},
-    {"SETTING", "a setting that is a number (`ddlsim list settings`)", settings},
+    {"VARIABLE", "a setting that is a number and can be looked for", variables},
     {"CONDITION", "'METRIC >= VALUE', '<=' or '='", conditions},
     {"COND", "a condition on settings: 'nodes > 1 or strategy == allreduce'", nullptr},
     {"PART", "a part of an explanation", explained_parts},

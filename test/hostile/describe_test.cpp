@@ -121,6 +121,7 @@ TEST_CASE("describe: the last word of a line is completed", "[hostile][describe]
   CHECK(completed({"list", "gpus", "v100s"}) == std::set<std::string>{"v100s-pcie-32gb"});
   CHECK(completed({"list", "settings", "parallel.recompute_e"}) == std::set<std::string>{"parallel.recompute_every"});
   CHECK(completed({"find", "network.la"}) == std::set<std::string>{"network.latency"});
+  CHECK(completed({"find", "energy.c"}).empty());  // a number that no metric of a job depends on
   CHECK(completed({"loader", "one"}) == std::set<std::string>{"one_server", ":files"});
   // Nothing helps, and nothing goes wrong.
   CHECK(completed({"nonsense", "--x"}).empty());

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "ddlsim/whatif/find.h"
 #include "hostile/run_program.h"
 
 namespace {
@@ -31,6 +32,15 @@ TEST_CASE("find: flags that make no question", "[hostile][find]") {
     refused(kWrongUsage, find("network", "mfu >= 50 %", {"--sure", share}), {"--sure"});
   }
   refused(kWrongUsage, find("network", "mfu >= 50 %", {"--form", "1 Gb/s"}), {"unknown option '--form'", "--from"});
+}
+
+TEST_CASE("find: help names every metric, and the variable as the usage line does", "[hostile][find]") {
+  const Outcome help = run_program({"find", "--help"});
+  for (const auto& [name, metric] : ddlsim::whatif::kMetrics) {
+    if (name == "communication_exposed") continue;  // another word for exposed_communication
+    CHECK_THAT(help.out, Catch::Contains(std::string(name)));
+  }
+  CHECK_THAT(help.out, Catch::Contains("[VARIABLE]") && !Catch::Contains("SETTING"));
 }
 
 TEST_CASE("find: conditions that are none", "[hostile][find]") {

@@ -39,6 +39,24 @@ TEST_CASE("recommend: flags that make no question", "[hostile]") {
   refused(kWrongUsage, {"recommend", "--model", "resnet50", "--samples", ""}, {"--samples has an empty value"});
 }
 
+TEST_CASE("recommend: flags that contradict each other", "[hostile]") {
+  const Words run{"recommend", "--model", "resnet50", "--steps", "10"};
+  refused(kWrongUsage, plus(run, {"--catalog", "gcp", "--node", "p3.16xlarge"}),
+          {"p3.16xlarge is a server of AWS", "none of the clouds asked for (gcp)"});
+  refused(kWrongUsage, plus(run, {"--catalog", "none", "--node", "p3.16xlarge"}),
+          {"p3.16xlarge is a server of AWS", "no cloud is asked for"});
+  refused(kWrongUsage, plus(run, {"--node", "p3.2xlarge", "--nodes", "2", "--max-nodes", "1"}),
+          {"2 nodes", "at most 1 servers"});
+  for (const Words& more : {Words{"--catalog", "gcp,aws"},
+                            {"--catalog", "none", "--price", "p3.2xlarge=3 $/h"},
+                            {"--nodes", "17"},
+                            {"--nodes", "2", "--max-nodes", "2"}}) {
+    CHECK(
+        run_program(plus(plus(run, {"--node", "p3.2xlarge", "--batch", "1", "--global-batch", "544"}), more)).status ==
+        0);
+  }
+}
+
 TEST_CASE("recommend: data that answer nothing", "[hostile]") {
   refused(kNoAnswer, {"recommend", "--model", "resnet50"}, {"how long is the run?", "--samples"});
   refused(kNoAnswer, {"recommend", "--model", "resnet50", "--epochs", "90"}, {"90 epochs of how many samples?"});
@@ -54,6 +72,12 @@ TEST_CASE("recommend: data that answer nothing", "[hostile]") {
   refused(kNoAnswer, plus(kRun, {"--epochs-by-batch", twice}), {"stands twice", ":3:1"});
   refused(kWrongUsage, {"recommend", "--model", "resnet50", "--steps", "10", "--catalog", "awz"},
           {"unknown catalog 'awz'", "AWS"});
+  refused(kWrongUsage, {"recommend", "--model", "resnet50", "--steps", "10", "--catalog", "quux"},
+          {"unknown catalog 'quux'", "valid: ", ", none, all"});
+  for (const char* word : {"none", "all"}) {
+    refused(kWrongUsage, {"recommend", "--model", "resnet50", "--steps", "10", "--catalog", std::string("aws,") + word},
+            {"'" + std::string(word) + "' stands alone", "aws,gcp"});
+  }
   refused(kNoAnswer, {"recommend", "--model", "resnet50", "--steps", "10", "--catalog", "aws", "--spot"},
           {"no server can run this job", "as a spot server"});
 }

@@ -16,7 +16,9 @@
 // half or twice what is predicted. With a profile, those ends and on top of them what its curves err by; never below
 // 0.60. On published steps that were not used for it, README.md says what it covers.
 //
-// The bottleneck is the resource that shortens the step most when it gets 10 % faster, all else being equal.
+// The bottleneck is the resource that shortens the step most when it gets 10 % faster, all else being equal. Where that
+// is the loader's, and its workers mostly wait for storage to answer, it is called "loader workers": more of them would
+// help.
 //
 // Worked example: README.md, "A what-if, worked".
 #pragma once

@@ -40,11 +40,13 @@
 
 namespace ddlsim::whatif {
 
+inline constexpr std::int64_t kMostNodes = 16;
+
 struct RecommendOptions {
   std::optional<Time> deadline{};
   std::optional<Money> budget{};
   std::optional<std::vector<std::string>> providers{};          // nothing: all; none: servers with a stated price alone
-  std::int64_t max_nodes = 16;                                  // of a choice
+  std::optional<std::int64_t> max_nodes{};                      // of a choice; nothing: kMostNodes, or those stated
   std::vector<io::EpochsAtBatch> epochs_by_batch{};             // empty: the epochs stated, at one batch
   std::optional<std::vector<importers::ListedPrice>> prices{};  // instead of the catalogue's
   std::string region{};                                         // of those; empty: the cheapest
@@ -54,8 +56,12 @@ struct RecommendOptions {
 /// RecommendOptions::providers as people write them: "aws,gcp"; "all" or nothing; "none".
 [[nodiscard]] std::optional<std::vector<std::string>> providers_named(const std::string& text);
 
-/// Errors: kNotFound for a cloud that no instance is of.
+/// Errors: kNotFound for a cloud that no instance is of, kInvalidArgument for "none" or "all" beside others.
 [[nodiscard]] Expected<void> check_providers(const io::Catalog& catalog, const RecommendOptions& options);
+
+/// Errors: kInvalidArgument for a `node` of a cloud that is not asked for, and for more `nodes` than a choice may have.
+[[nodiscard]] Expected<void> check_choice(const io::Catalog& catalog, std::span<const Override> stated,
+                                          const RecommendOptions& options);
 
 /// `stated` has a model and the length of a run; a `node` among it is the only type tried, `nodes` the only count; of a
 /// `gpu` those types that have it (with a node, or a file of one's own: in its place).

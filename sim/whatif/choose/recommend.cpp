@@ -192,7 +192,6 @@ Expected<void> Recommender::add_candidate(const std::string& name) {
 }
 
 Expected<void> Recommender::gather() {
-  if (auto known = check_providers(catalog_, options_); !known) return known;
   if (auto known = check_region(options_); !known) return known;
   if (!asked_.node && states_runs(asked_.settings)) {
     return fail(ErrorCode::kUnsupported, "measured runs are of one kind of server, and this chooses among many", {},
@@ -235,8 +234,9 @@ Expected<void> Recommender::gather() {
 std::vector<std::int64_t> Recommender::counts() const {
   if (asked_.nodes) return {*asked_.nodes};
   std::vector<std::int64_t> counts;
-  for (std::int64_t n = 1; n < options_.max_nodes; n *= 2) counts.push_back(n);
-  counts.push_back(options_.max_nodes);
+  const std::int64_t most = options_.max_nodes.value_or(kMostNodes);
+  for (std::int64_t n = 1; n < most; n *= 2) counts.push_back(n);
+  counts.push_back(most);
   return counts;
 }
 
@@ -407,7 +407,7 @@ Expected<answer::Recommendation> Recommender::answer() {
   judge(all, result);
   if (result.choices.empty()) return no_choice(all, infeasible_, {options_.deadline, options_.budget});
   mark_best(result);
-  result.would_help = would_help(result, all, options_.max_nodes);
+  result.would_help = would_help(result, all, options_.max_nodes.value_or(kMostNodes));
   result.notes = notes_of(candidates_.front().scenario, asked_.precision, result);
   if (auto predicted = predict_best(result); !predicted) return tl::unexpected<Error>(predicted.error());
   add_notes_of_best(result);
@@ -503,6 +503,8 @@ Expected<answer::Recommendation> recommend(const io::Catalog& catalog, std::span
                   {"add a row to the file, or leave the global batch out"});
     }
   }
+  if (auto known = check_providers(catalog, options); !known) return tl::unexpected<Error>(known.error());
+  if (auto sound = check_choice(catalog, stated, options); !sound) return tl::unexpected<Error>(sound.error());
   Recommender recommender(catalog, std::move(*asked), options);
   if (auto gathered = recommender.gather(); !gathered) return tl::unexpected<Error>(gathered.error());
   return recommender.answer();

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::whatif {
 
@@ -111,13 +112,48 @@ Expected<void> check_providers(const io::Catalog& catalog, const RecommendOption
     if (!node) return tl::unexpected<Error>(node.error());
     if (!is_among(known, node->tariff.provider)) known.push_back(node->tariff.provider);
   }
+  known.insert(known.end(), {"none", "all"});
   for (const std::string& name : *options.providers) {
+    const bool alone = fold_name(name) == "none" || fold_name(name) == "all";
+    if (alone) {
+      return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' stands alone, not beside a cloud", name), {},
+                  {"several clouds are written aws,gcp; none is servers with a stated price alone, all every cloud"});
+    }
     if (!is_among(known, name)) {
       return fail(ErrorCode::kNotFound, fmt::format("unknown catalog '{}'", name.substr(0, 60)), {},
-                  {suggestion(name, known), "or several, as aws,gcp; or none, for servers with a stated price alone"});
+                  {suggestion(name, known), "or several, as aws,gcp; none is servers with a stated price alone"});
     }
   }
   return {};
+}
+
+Expected<void> check_choice(const io::Catalog& catalog, std::span<const Override> stated,
+                            const RecommendOptions& options) {
+  const auto said = [&](std::string_view path) -> const Override* {
+    const auto last = std::find_if(stated.rbegin(), stated.rend(), [&](const Override& s) { return s.path == path; });
+    return last == stated.rend() ? nullptr : &*last;
+  };
+  if (const Override* nodes = said("nodes"); nodes != nullptr && options.max_nodes) {
+    const auto count = parse_number(nodes->value);
+    if (count && *count > static_cast<double>(*options.max_nodes)) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} nodes, and at most {} servers of a choice", nodes->value, *options.max_nodes),
+                  nodes->where, {"leave one of them out: nodes is the only count that is tried"});
+    }
+  }
+  const Override* named = said("node");
+  if (named == nullptr || !options.providers) return {};
+  const auto node = catalog.node(named->value);
+  if (!node) return {};  // said where it is read
+  const std::string& provider = node->tariff.provider;
+  const bool priced = options.providers->empty() && said("price") != nullptr;
+  if (provider.empty() || priced || is_among(*options.providers, provider)) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              options.providers->empty()
+                  ? fmt::format("{} is a server of {}, and no cloud is asked for", node->id, provider)
+                  : fmt::format("{} is a server of {}, which is none of the clouds asked for ({})", node->id, provider,
+                                join(*options.providers)),
+              named->where, {"leave the node or the catalog out"});
 }
 
 }  // namespace ddlsim::whatif

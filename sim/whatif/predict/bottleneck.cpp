@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "ddlsim/cost/loader.h"
+
 namespace ddlsim::whatif {
 namespace {
 
@@ -21,6 +23,16 @@ Time time_on(std::string_view link, const Laid& laid) {
     if (traffic.link.starts_with(link)) sum += traffic.time;
   }
   return sum;
+}
+
+/// Whether a loader's workers spend most of their time waiting until storage answers: a rate that is no part's.
+bool waits_for_answers(const Scenario& scenario) {
+  const cost::LoaderShare share = cost::loader_share(scenario);
+  const cost::LoaderWork work = cost::loader_work(scenario.input, scenario.cluster.node.host);
+  const cost::LoaderRates rates = cost::loader_rates(work, share);
+  if (rates.slowest() != cost::LoaderStage::kWorkers) return false;
+  const Time of_sample = seconds(std::max(share.workers, 1.0) / rates.workers.in(per_second));
+  return work.latency * share.from.storage > of_sample / 2.0;
 }
 
 /// The most that each resource could give first.
@@ -50,6 +62,8 @@ std::array<Resource, 11> resources_of(const Question& question, const Laid& laid
   const Time loading = laid.line.loading + laid.line.starved;
   const bool loads = laid.step && laid.step->loader;
   const bool reads = loads && laid.step->loader->storage > Time::zero();
+  // Faster processors or storage give little then; more workers do.
+  const bool waits = loads && waits_for_answers(question.scenario);
   const bool through_port = loads && laid.step->loader->network > Time::zero();
   const Time busiest_link = max(on_network, max(on_nvlink, on_pcie));
   std::array<Resource, 11> resources{{
@@ -61,8 +75,8 @@ std::array<Resource, 11> resources_of(const Question& question, const Laid& laid
       {"pcie", pcie, &Varied::pcie},
       {"server memory", at_servers, &Varied::server_memory},
       {"transport", at_transport, &Varied::transport},
-      {"storage", reads ? loading : Time::zero(), &Varied::storage},
-      {"cpu", loads ? loading : Time::zero(), &Varied::cpu},
+      {waits ? "loader workers" : "storage", reads ? loading : Time::zero(), &Varied::storage},
+      {waits ? "loader workers" : "cpu", loads ? loading : Time::zero(), &Varied::cpu},
       {"latency", max(parts.communication - busiest_link, Time::zero()), &Varied::latency},
   }};
   std::sort(resources.begin(), resources.end(), [](const Resource& a, const Resource& b) { return b.busy < a.busy; });

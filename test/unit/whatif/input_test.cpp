@@ -280,6 +280,23 @@ TEST_CASE("input: no interval and no measured step beats the storage that somebo
   CHECK(asked(with({{"input.storage", "ebs-gp2", {}}, {"measured.step", "175 ms", {}}})));
 }
 
+TEST_CASE("input: workers that wait for an object store are no processor", "[unit][input]") {
+  // 100 ms to the first byte of a sample: 4 workers of 8 GPUs ask for 320 a second at most, whatever decodes them.
+  std::vector<Override> far{{"input.dataset", "imagenet", {}},
+                            {"input.epoch", "first", {}},
+                            {"input.storage", "object-store", {}},
+                            {"input.workers", "4", {}}};
+  const auto waits = asked(far).value();
+  CHECK(*waits.input.samples_per_second < 320);
+  CHECK(waits.input.bound_by == "workers");
+  CHECK(waits.bottleneck == "loader workers");
+  // The same workers beside a disk that answers at once are busy decoding.
+  far[2].value = "nvme";
+  const auto busy = asked(far).value();
+  CHECK(busy.input.bound_by == "workers");
+  CHECK(busy.bottleneck == "cpu");
+}
+
 TEST_CASE("input: a server's storage and processors without a data set say that nothing is read", "[unit][input]") {
   const auto said = [](std::vector<Override> more) {
     more.insert(more.begin(), {{"model", "resnet18", {}}, {"node", "dgx1-v100", {}}});
