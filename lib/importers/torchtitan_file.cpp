@@ -214,12 +214,11 @@ class TitanReader {
                    host.where());
   }
 
-  [[nodiscard]] auto schedule_said() {
+  [[nodiscard]] Tree::Found schedule_said() {
     return in_.find_first({"parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"});
   }
 
-  template <typename Found>
-  void read_schedule(const Found& found) {
+  void read_schedule(const Tree::Found& found) {
     const std::string name = found ? in_.word(found) : "1f1b";
     const auto set = [&](const char* schedule) {
       if (found) {
