@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <utility>
 
 #include "ddlsim/support/portable_math.h"
@@ -11,7 +12,6 @@ namespace {
 
 using hardware::GemmCurve;
 
-constexpr double kLn2 = 0.693147180559945309417232;
 constexpr std::size_t kFewestRows = 12;
 constexpr std::size_t kScreenRows = 500;  // that choose among candidate tiles
 constexpr double kWorthATile = 0.01;      // of the cost
@@ -85,8 +85,8 @@ TileFit pruned(const TileProblem& problem, TileFit fitted) {
 
 }  // namespace
 
-double ln(double x) { return portable_log2(x) * kLn2; }
-double e_to(double x) { return portable_exp2(x / kLn2); }
+double ln(double x) { return portable_log2(x) * std::numbers::ln2; }
+double e_to(double x) { return portable_exp2(x / std::numbers::ln2); }
 
 Parameter in_logarithm(const Parameter& p) {
   return {ln(p.least), ln(std::clamp(p.prior, p.least, p.most)), ln(p.most)};

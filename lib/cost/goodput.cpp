@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "ddlsim/support/portable_math.h"
 
 namespace ddlsim::cost {
 namespace {
 
-constexpr double kLog2E = 1.4426950408889634;  // 1 / ln 2
-constexpr double kNoHeadway = 500;             // of exponents: e^500 tries
+constexpr double kNoHeadway = 500;  // of exponents: e^500 tries
 
-double exp_of(double x) { return portable_exp2(x * kLog2E); }
+double exp_of(double x) { return portable_exp2(x * std::numbers::log2e); }
 
 /// e^x - 1, to a few units in the last place near zero too.
 double expm1_of(double x) {
@@ -33,7 +33,7 @@ double lambert_above(double a) {
   double u = std::min(std::sqrt(2 * a), 0.5);
   const auto f = [&](double x) {
     if (x < 1e-3) return a - x * x * (0.5 + x * (1.0 / 3 + x * (0.25 + x * (0.2 + x / 6))));
-    return portable_log2(1 - x) / kLog2E + x + a;
+    return portable_log2(1 - x) / std::numbers::log2e + x + a;
   };
   for (int step = 0; step < 200; ++step) {
     const double value = f(u);

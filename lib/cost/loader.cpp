@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
 #include <vector>
 
 #include "ddlsim/support/portable_math.h"
@@ -10,12 +11,11 @@
 namespace ddlsim::cost {
 namespace {
 
-constexpr double kLogOf2 = 0.693147180559945309417232;
 constexpr std::size_t kBatches = 4096;
 constexpr std::size_t kWarmUp = 512;
 constexpr std::uint64_t kSeed = 20210;
 
-double natural_log(double x) { return kLogOf2 * portable_log2(x); }
+double natural_log(double x) { return std::numbers::ln2 * portable_log2(x); }
 
 /// P(S T >= a), S and T uniform in [low, 1].
 double product_above(double a, double low) {
@@ -253,9 +253,9 @@ Time buffer_wait(Time consumer, Time producer, std::int64_t buffered) {
 
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): a sequence, and the place in it
 double varied_share(double deviation, std::uint64_t seed, std::uint64_t index) {
-  const double spread = portable_log2(1 + deviation * deviation) * kLogOf2;  // of the logarithm, squared
+  const double spread = portable_log2(1 + deviation * deviation) * std::numbers::ln2;  // of the logarithm, squared
   const double exponent = normal_draw(seed, index) * std::sqrt(spread) - spread / 2;
-  return portable_exp2(exponent / kLogOf2);
+  return portable_exp2(exponent / std::numbers::ln2);
 }
 
 Time wait_for_batch(const BatchPipeline& pipeline, Time consumer) {

@@ -1,5 +1,7 @@
 #include "ddlsim/cost/straggler.h"
 
+#include <numbers>
+
 #include "ddlsim/support/portable_math.h"
 
 namespace ddlsim::cost {
@@ -14,8 +16,7 @@ double square_root(double x) {
 
 /// Upper tail quantile: P(Z > z) = tail, for 0 < tail <= 0.5. Abramowitz and Stegun 26.2.23, error below 4.5e-4.
 double upper_quantile(double tail) {
-  constexpr double kLn2 = 0.69314718055994530942;
-  const double t = square_root(-2.0 * kLn2 * portable_log2(tail));
+  const double t = square_root(-2.0 * std::numbers::ln2 * portable_log2(tail));
   return t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
 }
 

@@ -2,23 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "ddlsim/importers/kineto_file.h"
+#include "ddlsim/support/lower_case.h"
 #include "onnx_graph.h"
 
 namespace ddlsim::importers {
 namespace {
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
 
 /// Longer names first: "reduce" is in "allreduce" too.
 constexpr auto kOps = std::to_array<std::pair<std::string_view, primitives::CollectiveOp>>({

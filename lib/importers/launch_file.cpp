@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "ddlsim/importers/training_way.h"
+#include "ddlsim/support/lower_case.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "launch.h"
@@ -17,12 +18,6 @@ namespace {
 std::string placed(const SourceLocation& where) {
   if (where.file.empty()) return {};
   return where.line == 0 ? where.file + ": " : fmt::format("{}:{}:{}: ", where.file, where.line, where.column);
-}
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
 }
 
 }  // namespace
@@ -171,7 +166,7 @@ Tree::Found Tree::find_first(const std::vector<std::string>& paths) {
 }
 
 bool Tree::is_auto(const Found& found) {
-  return found && found.node->kind == io::NodeKind::kScalar && lower(found.node->text) == "auto";
+  return found && found.node->kind == io::NodeKind::kScalar && lower_case(found.node->text) == "auto";
 }
 
 std::optional<std::int64_t> Tree::count(const Found& found, std::int64_t least) {
@@ -195,7 +190,7 @@ std::optional<std::int64_t> Tree::count(const Found& found, std::int64_t least) 
 
 std::optional<bool> Tree::flag(const Found& found) {
   if (!found || is_auto(found)) return std::nullopt;
-  const std::string text = found.node->kind == io::NodeKind::kScalar ? lower(found.node->text) : std::string();
+  const std::string text = found.node->kind == io::NodeKind::kScalar ? lower_case(found.node->text) : std::string();
   if (text == "true" || text == "yes") return true;
   if (text == "false" || text == "no") return false;
   out_.fault(fmt::format("'{}'", found.words), found.where(), {"it must be true or false"});
@@ -204,7 +199,7 @@ std::optional<bool> Tree::flag(const Found& found) {
 
 std::string Tree::word(const Found& found) {
   if (!found) return {};
-  if (found.node->kind == io::NodeKind::kScalar) return lower(found.node->text);
+  if (found.node->kind == io::NodeKind::kScalar) return lower_case(found.node->text);
   out_.fault(fmt::format("'{}'", found.words), found.where(), {"it must be a text"});
   return {};
 }

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <iterator>
 
+#include "ddlsim/support/lower_case.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "shell_words.h"
@@ -302,10 +303,7 @@ std::optional<std::int64_t> Arguments::count(std::string_view name, std::int64_t
 std::string Arguments::word(std::string_view name) {
   const Argument* found = find(name);
   if (found == nullptr || found->values.empty() || !shell::is_known(found->values.front())) return {};
-  std::string text = found->values.front();
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
+  return lower_case(found->values.front());
 }
 
 bool Arguments::is_unknown(std::string_view name) {

@@ -1,4 +1,5 @@
 #include "ddlsim/importers/onnx_file.h"
+#include "ddlsim/support/lower_case.h"
 
 #include <fmt/core.h>
 
@@ -41,7 +42,7 @@ std::string id_from_file(const std::filesystem::path& path) {
   for (const char c : path.stem().string()) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x80 && std::isalnum(byte) != 0) {
-      id += static_cast<char>(std::tolower(byte));
+      id += lower_letter(c);
     } else if (!id.empty() && id.back() != '_') {
       id += '_';
     }

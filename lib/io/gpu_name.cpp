@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <vector>
+#include "ddlsim/support/lower_case.h"
 
 namespace ddlsim::io {
 namespace {
@@ -21,7 +22,7 @@ std::vector<std::string> words_in(std::string_view name) {
   for (const char c : name) {
     const auto letter = static_cast<unsigned char>(c);
     if (std::isalnum(letter) != 0) {
-      words.back() += static_cast<char>(std::tolower(letter));
+      words.back() += lower_letter(c);
     } else if (!words.back().empty()) {
       words.emplace_back();
     }

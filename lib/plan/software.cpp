@@ -1,6 +1,7 @@
 #include "ddlsim/plan/software.h"
 
 #include <algorithm>
+#include <numbers>
 #include <variant>
 
 #include "ddlsim/support/portable_math.h"
@@ -14,7 +15,6 @@ using hardware::SoftwareFactor;
 
 constexpr double kFewerWhenFused = 0.5;  // of small kernels
 constexpr double kNobodySays = 0.5;      // between code that is fused and code that is not
-constexpr double kLog2OfE = 1.44269504088896340736;
 
 bool has_depthwise(const workload::Model& model) {
   if (!model.totals.convolutional) return false;
@@ -55,8 +55,8 @@ SoftwareFactor factor_of(const hardware::SoftwareProfile& software, const Softwa
                                                         : all;
     sum += one.effect * values[static_cast<std::size_t>(one.feature)];
   }
-  const double of_memory = portable_exp2((all + memory) * kLog2OfE);
-  return {.compute = portable_exp2((all + arithmetic) * kLog2OfE),
+  const double of_memory = portable_exp2((all + memory) * std::numbers::log2e);
+  return {.compute = portable_exp2((all + arithmetic) * std::numbers::log2e),
           .memory = of_memory,
           .update = of_memory,
           .small = std::clamp(small, 0.0, hardware::kMostOfSmallKernels)};

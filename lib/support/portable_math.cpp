@@ -6,11 +6,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numbers>
 
 namespace ddlsim {
 namespace {
-
-constexpr double kLn2 = 0.693147180559945309417232;
 
 /// 1/n!: a division takes longer than all else here.
 constexpr std::array<double, 15> kInverseFactorials = [] {
@@ -73,7 +72,7 @@ std::uint64_t bits_of(double x) { return std::bit_cast<std::uint64_t>(x); }
     const auto towards_zero = static_cast<double>(static_cast<std::int32_t>(half_up));
     const std::uint64_t below = bits_of(half_up - towards_zero) >> 63;  // 1: the whole number is one less
     const double whole = towards_zero - std::bit_cast<double>((0 - below) & bits_of(1.0));
-    const double y = (values[i] - whole) * kLn2;
+    const double y = (values[i] - whole) * std::numbers::ln2;
     values[i] = powers_from<0>(y) * std::bit_cast<double>(bits_of(whole + kShifted) << kMantissaBits);
   }
 }
@@ -113,7 +112,7 @@ Parts parts_of(double x) {
 
 double portable_exp2(double x) {
   const double whole = nearest(x);
-  const double y = (x - whole) * kLn2;  // |y| <= ln(2)/2, so terms up to y^14 leave 1e-19
+  const double y = (x - whole) * std::numbers::ln2;  // |y| <= ln(2)/2, so terms up to y^14 leave 1e-19
   return scaled(powers_from<0>(y), whole);
 }
 
@@ -143,7 +142,7 @@ double portable_log2(double x) {
   const double square = s * s;
   double sum = 0.0;
   for (std::size_t n = kInverseOdd.size(); n-- > 0;) sum = sum * square + kInverseOdd[n];
-  return exponent + 2.0 * s * sum / kLn2;
+  return exponent + 2.0 * s * sum / std::numbers::ln2;
 }
 
 }  // namespace ddlsim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <queue>
 #include <vector>
 
@@ -10,7 +11,6 @@
 namespace ddlsim::events {
 namespace {
 
-constexpr double kLn2 = 0.6931471805599453;
 constexpr double kWarmRepairs = 5;  // so long it works before it is timed: the pool is in balance
 constexpr double kNormal95 = 1.959964;
 
@@ -28,7 +28,7 @@ class Draws {
     z ^= z >> 31U;
     return (static_cast<double>(z >> 11U) + 0.5) * 0x1p-53;
   }
-  double exponential(double mean) { return -mean * kLn2 * portable_log2(uniform()); }
+  double exponential(double mean) { return -mean * std::numbers::ln2 * portable_log2(uniform()); }
 
  private:
   std::uint64_t state_;

@@ -104,6 +104,20 @@ std::string does_not_fit(const answer::ValidationSet& all) {
                      ids.size() == 1 ? "counts" : "count", join(some), ids.size() > some.size() ? ", ..." : "");
 }
 
+/// Rows with words that counted for nothing, some of them with what. Empty without any.
+std::string unread_words(const answer::ValidationSet& all) {
+  std::string text;
+  std::size_t rows = 0;
+  for (const answer::CaseResult& one : all.cases) {
+    if (one.unread.empty()) continue;
+    if (++rows > kShownRows) continue;
+    for (const std::string& what : one.unread) text += fmt::format("  {}: {}\n", one.id, what);
+  }
+  if (rows == 0) return {};
+  return fmt::format("\nwords that counted for nothing, in {} row{}:\n{}{}", rows, rows == 1 ? "" : "s", text,
+                     rows > kShownRows ? "  ...\n" : "");
+}
+
 /// Sets whose sources printed memory, or several plans of a job.
 std::string memory_and_regret(const answer::Validation& validation) {
   std::string text;
@@ -135,6 +149,10 @@ Json set_json(const answer::ValidationSet& set) {
   for (const answer::UnsupportedCase& one : set.unsupported) unsupported.push_back({{"id", one.id}, {"why", one.why}});
   json["unsupported"] = std::move(unsupported);
   json["does_not_fit"] = without_memory(set).size();
+  json["unread"] = Json::array();
+  for (const answer::CaseResult& one : set.cases) {
+    for (const std::string& what : one.unread) json["unread"].push_back({{"id", one.id}, {"what", what}});
+  }
   const bool any = set.errors.cases > 0;
   const auto number = [&](double value) { return any ? Json(value) : Json(nullptr); };
   json["mape"] = number(set.errors.mean);
@@ -217,7 +235,8 @@ std::string render(const answer::Validation& validation, Format format) {
   switch (format) {
     case Format::kJson: return dump(validation_json(validation));
     case Format::kCsv: return case_table(validation.all.cases, validation.all.unsupported).render(format);
-    case Format::kMd: return summary_table(validation).render(format) + does_not_fit(validation.all);
+    case Format::kMd:
+      return summary_table(validation).render(format) + does_not_fit(validation.all) + unread_words(validation.all);
     case Format::kText:
     case Format::kHtml:
     case Format::kSvg: break;
@@ -231,7 +250,7 @@ std::string render(const answer::Validation& validation, Format format) {
         "median\n",
         validation.all.time_ratio_90.first, validation.all.time_ratio_90.second);
   }
-  text += does_not_fit(validation.all) + memory_and_regret(validation);
+  text += does_not_fit(validation.all) + unread_words(validation.all) + memory_and_regret(validation);
   if (!validation.all.unsupported.empty()) text += "\n" + reasons(validation.all);
   return text;
 }
@@ -256,6 +275,7 @@ std::string render(const answer::CaseReading& reading, Format format) {
   settings.numbers_from(2);
   for (const auto& [path, value] : reading.settings) settings.add({path, value});
   text += settings.render(format);
+  for (const std::string& what : result.unread) text += "note: " + what + "\n";
   if (reading.prediction) text += "\n" + render(*reading.prediction, reading.title, format);
   return text;
 }

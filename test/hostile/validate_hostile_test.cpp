@@ -130,6 +130,21 @@ TEST_CASE("validate: rows that do not fit in memory are counted and named", "[ho
   CHECK_THAT(none.out, !Contains("not fit"));
 }
 
+TEST_CASE("validate: words that count for nothing are said", "[hostile]") {
+  const TempFolder folder;
+  std::string foo = row("a", 8, "3000");
+  foo.replace(foo.find(",ddp,"), 5, ",foo,");
+  const std::string odd = folder.file("odd.csv", kHeader + foo + row("b", 8, "3000"));
+  const std::string what = "architecture 'foo' is not known, and taken as data parallel";
+  const Outcome outcome = run_program({"validate", odd});
+  CHECK_THAT(outcome.out, Contains("\nwords that counted for nothing, in 1 row:\n  a: " + what));
+  CHECK_THAT(run_program({"validate", odd, "--row", "a"}).out, Contains("note: " + what));
+  const json answer = json::parse(run_program({"validate", odd, "--json"}).out);
+  CHECK(answer["unread"].size() == 1);
+  CHECK(answer["unread"][0]["id"] == "a");
+  CHECK(answer["sets"][0]["unread"].size() == 1);
+}
+
 TEST_CASE("validate: many rows are soon done", "[hostile]") {
   const TempFolder folder;
   std::string text = kHeader;

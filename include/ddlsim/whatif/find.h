@@ -10,8 +10,9 @@
 //                 infinite), then halved between two neighbours of which one holds, to four significant digits (six
 //                 for `=`): what is printed is what was predicted.
 //   a count       every value where there are at most 40; else powers of two, then halved between neighbours. Where
-//                 the tried values are not monotone, or some are no job at all, every value up to `kEveryValue` is
-//                 tried, beyond that those between neighbours of which one holds.
+//                 the tried values are not monotone, or some are no job at all, and of what a whole run takes (its
+//                 steps are whole), every value up to `kEveryValue` is tried, beyond that those between neighbours of
+//                 which one holds.
 //
 // A value whose job does not fit its GPU does not hold, unless the condition is on memory, or the job does not fit as
 // it is. Of several ends the one nearest to the job's own value counts. `=` holds within 0.1 % (counts: 1 %); where m

@@ -9,7 +9,6 @@
 
 #include "cases/case_scenario.h"
 #include "cases/case_text.h"
-#include "cases/case_words.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 
@@ -56,7 +55,6 @@ Expected<std::vector<CollectiveCalls>> calls_of(const io::Case& one, DataSize si
 }  // namespace
 
 Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int64_t widest) const {
-  if (auto known = check_words(one); !known) return tl::unexpected<Error>(known.error());
   CollectiveCase result;
   const auto size = parse_number(one.said("size_bytes").value_or(""));
   if (!size || *size <= 0 || *size > 1e16) {

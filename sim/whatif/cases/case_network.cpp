@@ -296,7 +296,7 @@ bool has_rate_unit(std::string_view text) {
 }
 
 /// Whether a text says something of a network, though no rate: a family, who sells it, that nobody says.
-bool says_of_network(const io::Catalog& catalog, const std::string& text) {
+bool says_something(const io::Catalog& catalog, const std::string& text) {
   if (std::none_of(text.begin(), text.end(), [](char c) { return is_lower(c) || is_digit(c); })) return true;
   if (link_family(text) != "ethernet" ||
       has_any(text, {"ether",     "eth0",  "tcp",  "socket", "nvl",     "pcie",   "connectx", "mellanox",
@@ -383,6 +383,11 @@ NetworkPorts network_ports_in(const std::string& text) {
   return compute_ports(without_pcie(plain)).first;
 }
 
+bool names_network(const io::Catalog& catalog, const io::Case& one) {
+  if (network_ports_in(lower_case(in_gigabits(one.inter_network))).gigabits > 0) return true;
+  return says_something(catalog, lower_case(one.inter_network));
+}
+
 Expected<void> add_network(const io::Catalog& catalog, const io::Case& one, const Node& server,
                            std::vector<Override>& settings) {
   const std::string text = lower_case(one.inter_network);
@@ -392,11 +397,6 @@ Expected<void> add_network(const io::Catalog& catalog, const io::Case& one, cons
   }
   const std::string network = network_of(catalog, one, server);
   if (!network.empty()) settings.push_back({"network", network, one.where});
-  if (network.empty() && !says_of_network(catalog, text)) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("inter_network '{}' names no network that is known", one.inter_network.substr(0, 60)), {},
-                {"write a rate, as '25 Gb/s', and a family, as 'InfiniBand', or leave it empty"});
-  }
   if (const auto delay = stated_delay(text)) {
     constexpr double kUsualHop = 0.014;  // ms: a network link's files
     settings.push_back({"network.latency", fmt::format("{} ms", kUsualHop + *delay), one.where});

@@ -36,8 +36,11 @@ struct NetworkPorts {
 /// Of the fastest network of a text, or of the one that computes; `text` in lower case.
 [[nodiscard]] NetworkPorts network_ports_in(const std::string& text);
 
+/// Whether a case's words name a network, or say that nobody does; otherwise its server has its own.
+[[nodiscard]] bool names_network(const io::Catalog& catalog, const io::Case& one);
+
 /// What a case says of its network, as settings; nothing where it says nothing. Errors: kUnsupported for a rate that
-/// cannot be read, and for words that name no network that is known.
+/// cannot be read.
 [[nodiscard]] Expected<void> add_network(const io::Catalog& catalog, const io::Case& one, const hardware::Node& server,
                                          std::vector<Override>& settings);
 

@@ -14,7 +14,6 @@
 #include "cases/case_network.h"
 #include "cases/case_software.h"
 #include "cases/case_text.h"
-#include "cases/case_words.h"
 #include "cases/language_case.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
@@ -421,7 +420,6 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
     assumed.precision = precision_run(one);
     return settings_of(assumed, widest);
   }
-  if (auto known = check_words(one); !known) return tl::unexpected<Error>(known.error());
   const std::string family = architecture_family(one);
   if (is_known_split(one)) return split_settings_of(one, widest);
   if (gives_sizes(one)) return language_settings_of(one, widest);

@@ -9,15 +9,9 @@
 #include <string_view>
 
 #include "ddlsim/io/case_file.h"
+#include "ddlsim/support/lower_case.h"
 
 namespace ddlsim::whatif {
-
-[[nodiscard]] inline std::string lower_case(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
 
 [[nodiscard]] inline bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -50,7 +44,7 @@ namespace ddlsim::whatif {
   std::string words = " ";
   for (const char c : name) {
     if (words.back() != ' ' && kind(c) != kind(words.back())) words += ' ';
-    if (kind(c) != ' ') words += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (kind(c) != ' ') words += lower_letter(c);
   }
   if (words.back() != ' ') words += ' ';
   return words;

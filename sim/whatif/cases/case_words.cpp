@@ -35,16 +35,18 @@ bool is_known_family(std::string_view family) {
   return true;
 }
 
-Expected<void> check_architecture(const io::Case& one) {
+void add_architecture(const io::Case& one, std::vector<std::string>& unread) {
   const std::string family = architecture_family(one);
+  const std::string said = one.architecture.substr(0, 60);
   if (!is_known_family(family)) {
-    return fail(ErrorCode::kUnsupported, fmt::format("architecture '{}' is not known", one.architecture.substr(0, 60)),
-                {}, {"single, ddp, allreduce, ps, ps-single-node, collective, or a split as fsdp, zero, tp-pp-dp"});
+    unread.push_back(
+        fmt::format("architecture '{}' is not known, and taken as data parallel (known: single, ddp, allreduce, ps, "
+                    "ps-single-node, "
+                    "collective, or a split as fsdp, zero, tp-pp-dp)",
+                    said));
+  } else if (family == "single" && one.total_gpus > 1) {
+    unread.push_back(fmt::format("architecture '{}' of {} GPUs, taken as data parallel", said, one.total_gpus));
   }
-  if (family == "single" && one.total_gpus > 1) {
-    return fail(ErrorCode::kUnsupported, fmt::format("architecture 'single' is one GPU's, not {}", one.total_gpus));
-  }
-  return {};
 }
 
 /// Keys of `extra` that are read.
@@ -177,23 +179,19 @@ std::string_view meant_by(std::string_view key) {
   return meant;
 }
 
-Expected<void> check_keys(const io::Case& one) {
+}  // namespace
+
+std::vector<std::string> unread_words(const io::Case& one) {
+  std::vector<std::string> unread;
+  add_architecture(one, unread);
   for (const auto& [key, value] : one.extra) {
     const std::string folded = lower_case(key);
     if (std::find(kRead.begin(), kRead.end(), folded) != kRead.end()) continue;
     const std::string_view meant = meant_by(folded);
     if (meant.empty()) continue;
-    return fail(ErrorCode::kUnsupported, fmt::format("extra: nothing reads '{}'", key.substr(0, 60)), {},
-                {fmt::format("did you mean '{}'? A note needs a name that is less like it", meant)});
+    unread.push_back(fmt::format("extra: nothing reads '{}'; did you mean '{}'?", key.substr(0, 60), meant));
   }
-  return {};
-}
-
-}  // namespace
-
-Expected<void> check_words(const io::Case& one) {
-  if (auto known = check_architecture(one); !known) return known;
-  return check_keys(one);
+  return unread;
 }
 
 }  // namespace ddlsim::whatif

@@ -1,13 +1,16 @@
 // Words of a case that stand for nothing here: a family of architectures, keys of `extra`. Private to the room.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "ddlsim/io/case_file.h"
-#include "ddlsim/support/error.h"
 
 namespace ddlsim::whatif {
 
-/// Errors: kUnsupported for an architecture that is none of bench/accuracy/README.md's, for one GPU's of several GPUs,
-/// and for a key of `extra` that is a slip for one that is read. Any other key is a note of its source's.
-[[nodiscard]] Expected<void> check_words(const io::Case& one);
+/// What of a case counts for nothing, and what is assumed instead: an architecture that is none of
+/// bench/accuracy/README.md's, one GPU's of several GPUs, a key of `extra` that is a slip for one that is read. Any
+/// other key is a note of its source's.
+[[nodiscard]] std::vector<std::string> unread_words(const io::Case& one);
 
 }  // namespace ddlsim::whatif

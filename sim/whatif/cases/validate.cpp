@@ -9,8 +9,10 @@
 #include <set>
 
 #include "cases/case_metric.h"
+#include "cases/case_network.h"
 #include "cases/case_scenario.h"
 #include "cases/case_software.h"
+#include "cases/case_words.h"
 #include "cases/language_case.h"
 #include "ddlsim/calib/scaling_laws.h"
 #include "ddlsim/support/names.h"
@@ -347,6 +349,11 @@ class Validator {
     if (group.runs) add_scaling_laws(one, group, result);
     result.job = one.said("job").value_or("");
     result.fits = prediction->fits.value_or(true);
+    result.unread = unread_words(one);
+    if (one.nodes > 1 && !names_network(catalog_, one)) {
+      result.unread.push_back(fmt::format("inter_network '{}' names no network that is known: the server's is taken",
+                                          one.inter_network.substr(0, 60)));
+    }
     result.memory_error = memory_error_of(one, prediction->memory);
     return CaseReading{std::move(result), describe(*scenario), {}, *prediction};
   }

@@ -92,12 +92,12 @@ Expected<answer::Inverse> FindSearch::run(const FindOptions& options) {
   if (!start) return tl::unexpected<Error>(start.error());
   scenario_ = std::move(start->scenario);
   baseline_ = std::move(start->prediction);
+  now_ = value_now();
   if (start->instead) base_.push_back(*start->instead);
   std::erase_if(base_, [](const Override& s) { return s.path.starts_with("measured."); });
   sure_ = options.sure;
   const auto now = sure_ ? measure(condition_, *baseline_, *sure_) : measure(condition_, *baseline_);
   if (!now) return tl::unexpected<Error>(now.error());
-  now_ = value_now();
   must_fit_ =
       baseline_->fits != false && condition_.metric != Metric::kMemory && condition_.metric != Metric::kDeviceMemory;
   if (auto range = set_range(options); !range) return tl::unexpected<Error>(range.error());

@@ -86,6 +86,7 @@ class Stash {
     Scenario reading = job_;
     reading.input.dataset = dataset_;
     note_own_conditions(reading);
+    reading.input.cache_size = {};
     reading.input.epoch.set(plan::Epoch::kLater);
     reading.input.cache.set(plan::CachePolicy::kAll);
     if (auto run = add(StallRun::kWarm, reading); !run) return tl::unexpected<Error>(run.error());

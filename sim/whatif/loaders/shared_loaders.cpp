@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "ddlsim/events/shared_loaders.h"
 #include "ddlsim/support/portable_math.h"
@@ -20,7 +21,6 @@ using answer::SharedLoaders;
 using cost::SharePolicy;
 
 constexpr Time kLongestOfJobs = hours(100 * 8766);
-constexpr double kLogOf2 = 0.693147180559945309417232;
 
 /// splitmix64 (Steele, Lea and Flood, OOPSLA 2014), in [0, 1).
 double uniform(std::uint64_t seed, std::uint64_t index) {
@@ -211,7 +211,7 @@ std::vector<io::JobEntry> drawn_jobs(const io::JobsDraw& draw) {
     const auto chance = [&](std::uint64_t which) {
       return uniform(draw.seed, static_cast<std::uint64_t>(i) * kDraws + which);
     };
-    if (i > 0) now += hours(-kLogOf2 * portable_log2(1 - chance(0)) / draw.per_hour);
+    if (i > 0) now += hours(-std::numbers::ln2 * portable_log2(1 - chance(0)) / draw.per_hour);
     const std::size_t kind = picked(draw.kinds, chance(1), [](const io::JobEntry& one) { return one.weight; });
     const std::size_t gpus = picked(draw.gpus, chance(2), [](const auto& one) { return one.second; });
     io::JobEntry job = draw.kinds[kind];

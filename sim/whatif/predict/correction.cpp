@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "ddlsim/support/lower_case.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
 #include "predict/change_spread.h"
@@ -21,7 +22,7 @@ std::int64_t software_in(std::string_view framework) {
   std::uint64_t number = 0;
   int dots = 0;
   for (const char c : framework) {
-    const auto lower = static_cast<unsigned char>(std::tolower(static_cast<unsigned char>(c)));
+    const auto lower = static_cast<unsigned char>(lower_letter(c));
     if (c == '.') ++dots;
     if (std::islower(lower) != 0 || (std::isdigit(lower) != 0 && dots < 2)) number = number * kBase + lower;
   }

@@ -37,6 +37,27 @@ Expected<answer::PlannedJob> planned(const io::Catalog& catalog, std::span<const
   return job;
 }
 
+/// What a scenario file states of the choices, an imported launch script's all of them.
+std::optional<std::string> no_choice_note(std::span<const Override> stated) {
+  constexpr std::array<std::string_view, 12> kChosen{
+      "parallel.tensor",   "parallel.pipeline",       "parallel.context",
+      "parallel.expert",   "parallel.expert_tensor",  "batch",
+      "parallel.schedule", "parallel.virtual_stages", "parallel.layers_per_stage",
+      "parallel.zero",     "parallel.recompute",      "parallel.sequence"};
+  std::string file;
+  std::vector<std::string> paths;
+  for (const std::string_view path : kChosen) {
+    const auto setting =
+        std::find_if(stated.rbegin(), stated.rend(), [&](const Override& one) { return one.path == path; });
+    const bool of_file = setting != stated.rend() && !setting->where.file.empty();
+    if (!of_file || setting->value.find(',') != std::string::npos) continue;
+    file = setting->where.file;
+    paths.emplace_back(path);
+  }
+  if (paths.empty()) return std::nullopt;
+  return fmt::format("{} states {}, which all plans have: leave out what is to be chosen", file, join(paths));
+}
+
 /// What Megatron-LM's schedules would take, where the best has another.
 std::optional<std::string> megatron_note(const PlanSpace& space, const PlansFound& found, PlanObjective objective) {
   const Tried& best = found.best.front();
@@ -102,6 +123,7 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
   answer::PlanChoice choice = std::move(counted);
   choice.objective = options.objective;
   choice.notes = space.notes();
+  if (auto fixed = no_choice_note(stated)) choice.notes.push_back(std::move(*fixed));
   std::vector<Split> shown;
   for (const Tried& tried : found.best) {
     shown.push_back(tried.split);

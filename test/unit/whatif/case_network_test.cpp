@@ -90,9 +90,6 @@ TEST_CASE("case: rates in megabits and in bytes", "[unit][whatif]") {
 }
 
 TEST_CASE("case: a network that cannot be read is refused, not another one", "[unit][whatif]") {
-  for (const std::string published : {"fast pipe", "100", "3 furlongs"}) {
-    CHECK_THAT(network(published), Catch::Matchers::Contains("names no network that is known"));
-  }
   for (const std::string published : {"1000000000 bit/s", "7 xbit Ethernet", "9600 baud TCP"}) {
     CHECK_THAT(network(published), Catch::Matchers::Contains("no rate can be read from '" + published));
   }

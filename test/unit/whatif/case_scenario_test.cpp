@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "case_row.h"
+#include "cases/case_words.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
@@ -384,39 +385,42 @@ TEST_CASE("case: servers that are no process are reduces and broadcasts, or exch
   CHECK_FALSE(CaseReader(catalog()).collective_of(one, 1));
 }
 
-TEST_CASE("case: an architecture that nobody knows is refused, not taken as PyTorch's DDP", "[unit][whatif]") {
+TEST_CASE("case: an architecture that nobody knows is said to be taken as data parallel", "[unit][whatif]") {
   io::Case one = row();
   one.batch_per_gpu = 64;
   const auto strategy = [&](const std::string& architecture) {
     one.architecture = architecture;
     return said(one, "strategy");
   };
-  CHECK(strategy("foo") == "error: architecture 'foo' is not known");
-  CHECK(strategy("ring") == "error: architecture 'ring' is not known");
-  CHECK(strategy("single") == "error: architecture 'single' is one GPU's, not 16");
+  for (const std::string architecture : {"foo", "ring", "single"}) {
+    CHECK(strategy(architecture) == "pytorch-ddp");
+    REQUIRE(unread_words(one).size() == 1);
+    CHECK_THAT(unread_words(one).front(), Catch::Matchers::StartsWith("architecture '" + architecture + "'") &&
+                                              Catch::Matchers::Contains("taken as data parallel"));
+  }
   for (const std::string architecture :
        {"ddp", "DDP (lightning)", "allreduce", "all-reduce", "ring all-reduce", "data parallel", "not stated", ""}) {
     CHECK(strategy(architecture) == "pytorch-ddp");
   }
   for (const std::string architecture : {"ps", "parameter server", "Parameter-Servers (gRPC)"}) {
     CHECK(strategy(architecture) == "tf-ps");
+    CHECK(unread_words(one).empty());
   }
   for (const std::string architecture : {"zero-2", "fsdp/zero3", "tp-pp-cp-ep-dp", "fsdp+tp (lora)", "hsdp"}) {
-    CHECK_THAT(strategy(architecture), !Catch::Matchers::Contains("is not known"));
+    one.architecture = architecture;
+    CHECK(unread_words(one).empty());
   }
 }
 
-TEST_CASE("case: a slip in a key of extra is refused, a note of its source's is not", "[unit][whatif]") {
+TEST_CASE("case: a slip in a key of extra is said, a note of its source's is not", "[unit][whatif]") {
   io::Case one = row();
-  one.batch_per_gpu = 64;
-  const auto with = [&](const std::string& key) {
+  const auto unread = [&](const std::string& key) {
     one.extra = {{key, "4"}};
-    return said(one, "strategy");
+    return unread_words(one);
   };
-  CHECK(with("acumulation") == "error: extra: nothing reads 'acumulation'");
-  CHECK(with("optimiser") == "error: extra: nothing reads 'optimiser'");
-  CHECK(with("Seq_lenn") == "error: extra: nothing reads 'Seq_lenn'");
-  for (const std::string key : {"cluster", "mfu_printed", "submitter", "cpu", "status"}) {
-    CHECK(with(key) == "pytorch-ddp");
-  }
+  using Words = std::vector<std::string>;
+  CHECK(unread("acumulation") == Words{"extra: nothing reads 'acumulation'; did you mean 'accumulation'?"});
+  CHECK(unread("optimiser") == Words{"extra: nothing reads 'optimiser'; did you mean 'optimizer'?"});
+  CHECK(unread("Seq_lenn") == Words{"extra: nothing reads 'Seq_lenn'; did you mean 'seq_len'?"});
+  for (const std::string key : {"cluster", "mfu_printed", "submitter", "cpu", "status"}) CHECK(unread(key).empty());
 }

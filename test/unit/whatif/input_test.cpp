@@ -325,7 +325,7 @@ TEST_CASE("input: a server's storage and processors without a data set say that 
   CHECK(said({{"input.storage", "hdd", {}}}) == "input.storage");
   CHECK(said({{"input.threads", "8", {}}, {"input.storage.bandwidth", "1 GB/s", {}}}) ==
         "input.storage.bandwidth, input.threads");
-  CHECK(said({{"input.storage", "hdd", {}}, {"input.dataset", "imagenet", {}}}).empty());
+  CHECK(said({{"input.storage", "hdd", {}}, {"input.dataset", "imagenet", {}}, {"input.epoch", "first", {}}}).empty());
   // Parameter servers sum in the memory of the processors.
   CHECK(said({{"input.threads", "8", {}}, {"strategy", "ps", {}}}).empty());
 }

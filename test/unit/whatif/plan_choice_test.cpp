@@ -248,3 +248,18 @@ TEST_CASE("plan choice: where nobody states a precision plans are in the GPU's 1
   CHECK(said("dgx-a100", "the plans are compared in bf16"));
   CHECK_FALSE(said("dgx1-p100", "the plans are compared in"));
 }
+
+TEST_CASE("plan: what a scenario file states of the choices is said", "[unit][whatif]") {
+  std::vector<Override> job{{"model", "gpt2", {}},
+                            {"node", "dgx-a100", {}},
+                            {"gpus_per_node", "4", {}},
+                            {"global_batch", "8", {}},
+                            {"parallel.tensor", "2", {"job.yaml", 3, 1}},
+                            {"parallel.zero", "0,1", {"job.yaml", 4, 1}},
+                            {"parallel.pipeline", "1", {"job.yaml", 5, 1}}};
+  const std::string note =
+      "job.yaml states parallel.tensor, parallel.pipeline, which all plans have: leave out what is to be chosen";
+  CHECK_THAT(chosen(job).notes, Catch::VectorContains(note));
+  job.push_back({"parallel.tensor", "2", {}});  // a flag: who types it knows it
+  CHECK_THAT(chosen(job).notes, !Catch::VectorContains(note));
+}

@@ -120,7 +120,8 @@ TEST_CASE("stalls: what the study chooses itself is said to have no effect, wher
   const auto noted = [](std::vector<Override> more) {
     more.insert(more.end(), {{"input.dataset", "imagenet", {}}, {"precision", "fp16", {}}});
     std::string all;
-    for (const std::string& note : stalls(catalog(), job("resnet50", "p3.16xlarge", more)).value().notes) {
+    const auto report = stalls(catalog(), job("resnet50", "p3.16xlarge", more)).value();
+    for (const std::string& note : report.notes) {
       if (note.starts_with("stated, but without effect")) all += note;
     }
     return all;
