@@ -1,6 +1,8 @@
-#include "ddlsim/whatif/find.h"
+#include <span>
+
 #include "ddlsim/report/questions.h"
 #include "ddlsim/support/names.h"
+#include "ddlsim/whatif/find.h"
 #include "program.h"
 
 namespace ddlsim::cli {
@@ -22,11 +24,16 @@ Examples:
 
 /// With the metrics of the table; the last is another word for exposed communication.
 std::string find_help() {
-  std::vector<std::string> metrics;
-  for (const auto& [name, metric] : whatif::kMetrics) metrics.emplace_back(name);
-  metrics.pop_back();
+  constexpr std::size_t kWidth = 110;
+  std::string metrics;
+  std::size_t line = 0;
+  for (const auto& [name, metric] : std::span(whatif::kMetrics).first(whatif::kMetrics.size() - 1)) {
+    if (!metrics.empty()) metrics += metrics.size() - line + name.size() > kWidth ? ",\n  " : ", ";
+    if (metrics.ends_with("\n  ")) line = metrics.size();
+    metrics += name;
+  }
   std::string text(kFindHelp);
-  return text.replace(text.find("{}"), 2, join(metrics));
+  return text.replace(text.find("{}"), 2, metrics);
 }
 
 /// The variable stands first, or anywhere among the flags.

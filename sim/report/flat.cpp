@@ -64,7 +64,7 @@ void add_flat(Table& table, const answer::Alternative& one) {
              p.bottleneck,
              std::string(to_string(p.provenance)),
              number(p.input.needed_samples_per_second),
-             p.input.samples_per_second ? number(*p.input.samples_per_second) : "",
+             p.input.samples_per_second && !p.input.bound_by.empty() ? number(*p.input.samples_per_second) : "",
              p.input.bound_by,
              p.price ? number(p.price->in(dollars_per_hour)) : "",
              p.training ? std::to_string(p.training->steps) : "",

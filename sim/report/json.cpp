@@ -40,8 +40,9 @@ Json input_part(const answer::InputPart& input) {
             {"needed_copies_bytes_per_s", input.needed_copies.in(bytes_per_second)}};
   if (input.samples_per_second) {
     json["loader"] = input.loader;
-    json["loader_samples_per_s"] = *input.samples_per_second;
-    json["bound_by"] = input.bound_by;
+    const bool binds = !input.bound_by.empty();
+    json["loader_samples_per_s"] = binds ? Json(*input.samples_per_second) : Json(nullptr);
+    json["bound_by"] = binds ? Json(input.bound_by) : Json(nullptr);
     json["from_storage"] = input.from_storage;
     json["from_other_servers"] = input.from_servers;
   }

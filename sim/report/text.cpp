@@ -67,7 +67,7 @@ std::string interval_text(const Prediction& p) {
 
 /// What the loader can do, and what stops it.
 std::string loader_text(const Prediction& p) {
-  if (!p.input.samples_per_second) return "";
+  if (!p.input.samples_per_second || p.input.bound_by.empty()) return "";
   return fmt::format("{}/s, by {}", significant(*p.input.samples_per_second), p.input.bound_by);
 }
 

@@ -160,6 +160,7 @@ std::vector<std::string> questions(const TempFolder& folder) {
           std::string("predict --model pai_bert --node dgx1-v100 --fidelity aggregate"),
           std::string("predict --model gpt3_175b --node dgx-a100-80gb --nodes 128 --tp 8 --pp 8 --global-batch 1536"),
           std::string("predict --model dlrm --node dgx1-v100"),
+          std::string("predict --model unet3d --node p3.16xlarge --dataset kits19"),
           std::string("predict --model resnet50 --node p3.16xlarge --dataset imagenet --samples 1281167 --epochs 90"),
           "predict --nodes 2 --fidelity event --set straggler=1.3" + job,
           "predict --curve nodes=1,2" + job,

@@ -79,8 +79,8 @@ struct InputPart {
   std::string loader;                        // in words: "8 workers a GPU"
   double needed_samples_per_second = 0;      // of all GPUs, so that none waits
   Bandwidth needed_copies{};                 // of one server, to its GPUs
-  std::optional<double> samples_per_second;  // that the loader makes, for all GPUs
-  std::string bound_by;                      // its slowest stage
+  std::optional<double> samples_per_second;  // that the loader makes, for all GPUs; infinity: it has nothing to do
+  std::string bound_by;                      // its slowest stage; empty: nothing binds
   double from_storage = 0;                   // share of the samples
   double from_servers = 0;                   // share that other servers' memory has
   Time exposed{};                            // of a step

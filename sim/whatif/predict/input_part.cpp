@@ -96,7 +96,7 @@ answer::InputPart input_part(const Question& question, const answer::Prediction&
   part.dataset = scenario.input.dataset->name;
   part.loader = words_for_workers(scenario.input, share.workers);
   part.samples_per_second = rates.all().in(per_second)*processes;
-  part.bound_by = name_of(cost::kLoaderStages, rates.slowest());
+  if (rates.all() < Rate::infinity()) part.bound_by = name_of(cost::kLoaderStages, rates.slowest());
   part.from_storage = share.from.storage;
   part.from_servers = share.from.remote;
   return part;

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "catalog.h"
+#include "ddlsim/report/views.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/workload/dataset.h"
 
@@ -295,6 +297,19 @@ TEST_CASE("input: workers that wait for an object store are no processor", "[uni
   const auto busy = asked(far).value();
   CHECK(busy.input.bound_by == "workers");
   CHECK(busy.bottleneck == "cpu");
+}
+
+TEST_CASE("input: nothing binds a loader without work", "[unit][input]") {
+  // Volumes are kept as they are trained on: nothing is read, decoded or handed over.
+  const auto prediction = asked({{"model", "unet3d", {}}, {"input.dataset", "kits19", {}}}).value();
+  REQUIRE(prediction.input.samples_per_second);
+  CHECK(std::isinf(*prediction.input.samples_per_second));
+  CHECK(prediction.input.bound_by.empty());
+  CHECK(report::render(prediction, "", report::Format::kText).find("delivers") == std::string::npos);
+  const std::string json = report::render(prediction, "", report::Format::kJson);
+  CHECK(json.find("\"loader_samples_per_s\": null") != std::string::npos);
+  CHECK(json.find("\"bound_by\": null") != std::string::npos);
+  CHECK(report::render(prediction, "", report::Format::kCsv).find("inf") == std::string::npos);
 }
 
 TEST_CASE("input: a server's storage and processors without a data set say that nothing is read", "[unit][input]") {
