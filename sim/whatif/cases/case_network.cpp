@@ -301,7 +301,7 @@ bool says_something(const io::Catalog& catalog, const std::string& text) {
   if (link_family(text) != "ethernet" ||
       has_any(text, {"ether",     "eth0",  "tcp",  "socket", "nvl",     "pcie",   "connectx", "mellanox",
                      "mlx",       "nic",   "hca",  "rail",   "default", "stated", "said",     "known",
-                     "specified", "given", "none", "n/a",    "delay",   "cloud",  "vpc"})) {
+                     "specified", "given", "none", "n/a",    "delay",   "cloud",  "vpc",      "aries"})) {
     return true;
   }
   const auto cloud = {"aws", "ec2", "gcp", "google", "azure", "oci", "oracle", "alibaba", "ib", "no"};
