@@ -263,8 +263,7 @@ DataSize PlanMemory::of(const Split& split, std::size_t index, DataSize enough) 
     if (n == asked_->held.size()) asked_->held.push_back(rank_of(asked_->ranks[n], sums));
     const RankHeld& rank = asked_->held[n];
     const DataSize all = rank.weights * share_of(split, 3) + rank.gradients * gradients_share_of(split, space_) +
-                         rank.states * share_of(split, 1) + rank.others + rank.gathered * gathers +
-                         rank.casts * casts;
+                         rank.states * share_of(split, 1) + rank.others + rank.gathered * gathers + rank.casts * casts;
     fullest = max(fullest, all * kMemoryRounding);
   }
   return fullest;
