@@ -124,7 +124,8 @@ TEST_CASE("case: every network of the tables here is named, or nobody says which
   const std::filesystem::path tables = std::filesystem::path(DDLSIM_SOURCE_DATA) / "bench/accuracy/cases";
   for (const auto& entry : std::filesystem::directory_iterator(tables)) {
     if (entry.path().extension() != ".csv") continue;
-    for (const io::Case& one : io::load_cases(entry.path()).value()) {
+    const auto cases = io::load_cases(entry.path()).value();
+    for (const io::Case& one : cases) {
       INFO(one.id << ": " << one.inter_network << " " << one.architecture);
       CHECK(whatif::names_network(test::catalog(), one));
       CHECK(whatif::unread_words(one).empty());
