@@ -187,7 +187,7 @@ class DeepSpeedReader {
     if (Tree::is_auto(bucket)) {
       out_.leave_out(bucket.words, "the trainer decides; strategy.bucket says what is taken", bucket.where());
     } else if (const auto elements = in_.count(bucket)) {
-      const std::int64_t width = bytes_of_gradients();
+      const std::int64_t width = out_.bytes_of_gradients();
       out_.set("strategy.bucket", fmt::format("{} B", *elements * width),
                fmt::format("{} elements of {} B", bucket.words, width), bucket.where());
     }
@@ -197,13 +197,6 @@ class DeepSpeedReader {
     } else if (prefetch && stage == 3) {
       out_.leave_out(prefetch.words, "elements; parallel.prefetch counts layers (1 unless stated)", prefetch.where());
     }
-  }
-
-  std::int64_t bytes_of_gradients() {
-    for (const LaunchSetting& setting : out_.result().settings) {
-      if (setting.path == "parallel.states") return setting.value == "mixed-16" ? 2 : 4;
-    }
-    return 4;
   }
 
   void read_offload() {

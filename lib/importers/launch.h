@@ -48,6 +48,8 @@ class Builder {
   [[nodiscard]] bool has(std::string_view path) const;
   /// The value of a setting, 0 when it has none or it is asked for.
   [[nodiscard]] std::int64_t count_of(std::string_view path) const;
+  /// Of one gradient, by the formats that are set.
+  [[nodiscard]] std::int64_t bytes_of_gradients() const;
   /// GPUs of a server, of all servers; 0: not known.
   [[nodiscard]] std::int64_t gpus_per_node() const;
   [[nodiscard]] std::int64_t gpus() const { return count_of("nodes") * gpus_per_node(); }

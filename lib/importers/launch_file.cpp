@@ -93,6 +93,11 @@ std::int64_t Builder::count_of(std::string_view path) const {
   return parse_count(setting->value, {0, kLargest}).value_or(0);
 }
 
+std::int64_t Builder::bytes_of_gradients() const {
+  const LaunchSetting* states = find("parallel.states");
+  return states != nullptr && states->value == "mixed-16" ? 2 : 4;
+}
+
 std::int64_t Builder::gpus_per_node() const {
   const std::int64_t used = count_of("gpus_per_node");
   return used > 0 ? used : has("gpus_per_node") ? 0 : gpus_of_node_;

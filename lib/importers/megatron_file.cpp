@@ -193,7 +193,9 @@ class MegatronReader {
   void read_data_parallel() {
     read_fusions();
     const bool overlapped = in_.flag("overlap-grad-reduce");
-    if (overlapped) {
+    if (in_.flag("use-torch-fsdp2")) {
+      out_.assume("overlap", "backward", "PyTorch's FSDP2 scatters gradients beside backward, whatever flags say");
+    } else if (overlapped) {
       out_.set("overlap", "backward", "--overlap-grad-reduce", in_.find("overlap-grad-reduce")->where);
     } else {
       out_.assume("overlap", "none", "no --overlap-grad-reduce: Megatron reduces gradients after backward");
@@ -202,8 +204,11 @@ class MegatronReader {
     // Where none is stated plan/messages.h has Megatron's own size. Elements, of 4 bytes in fp32 and 2 otherwise.
     if (const auto bucket = in_.count("ddp-bucket-size")) {
       const Argument& found = *in_.find("ddp-bucket-size");
-      out_.set("strategy.bucket", fmt::format("{} B", *bucket * 4), found.words() + ", of gradients in fp32",
+      const std::int64_t element = out_.bytes_of_gradients();
+      const std::string size = fmt::format("{} B", *bucket * element);
+      out_.set("strategy.bucket", size, fmt::format("{}, of gradients in {} bits", found.words(), 8 * element),
                found.where);
+      out_.assume("strategy.first_bucket", size, "Megatron's buckets are alike");
     }
     const auto switched = [&](std::string_view option, const char* path) {
       if (in_.flag(option)) out_.set(path, "yes", fmt::format("--{}", option), in_.find(option)->where);
@@ -236,11 +241,14 @@ class MegatronReader {
     if (said != nullptr) out_.set("parallel.zero", zero, said->words(), said->where);
     if (const auto copies = in_.count("num-distributed-optimizer-instances"); copies && *copies > 1) {
       const Argument& found = *in_.find("num-distributed-optimizer-instances");
-      const std::int64_t data = out_.count_of("parallel.data");
+      // Context ranks share as well.
+      const std::int64_t data =
+          out_.count_of("parallel.data") * std::max<std::int64_t>(out_.count_of("parallel.context"), 1);
       if (data > 0 && data % *copies == 0) {
         out_.set("parallel.shard_ranks", data / *copies, found.words(), found.where);
       } else {
-        out_.ask("parallel.shard_ranks", found.words() + ": the data-parallel degree divided by it", found.where);
+        out_.ask("parallel.shard_ranks", found.words() + ": data-parallel times context ranks, divided by it",
+                 found.where);
       }
     }
     return zero;

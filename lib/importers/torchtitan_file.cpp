@@ -142,7 +142,12 @@ class TitanReader {
       out_.set("parallel.overlap_tensor", "yes", async.words, async.where());
     }
     read_sharding({.tensor = tensor, .context = context});
-    if (pipeline_ > 1) read_schedule();
+    const auto schedule = schedule_said();
+    if (pipeline_ > 1) {
+      read_schedule(schedule);
+    } else if (schedule) {
+      out_.leave_out(schedule.words, "of no effect without a pipeline", schedule.where());
+    }
   }
 
   struct Ranks {
@@ -150,7 +155,8 @@ class TitanReader {
     std::int64_t context = 1;
   };
 
-  /// GPUs that share what each of `copies` has, where the degrees leave them so many; 0: nobody says of how many GPUs.
+  /// Replicas that share what each of `copies` has, where the degrees leave them so many; 0: nobody says of how many
+  /// GPUs.
   [[nodiscard]] std::int64_t left_to_shard(const Ranks& ranks, std::int64_t copies) const {
     const std::int64_t data = out_.count_of("parallel.data");
     if (data > 0 && data % copies == 0) return data / copies;
@@ -174,12 +180,16 @@ class TitanReader {
       return;
     }
     out_.set("parallel.zero", 3, words, where);
+    // Context ranks share as well: torchtitan's mesh dp_shard_cp.
+    const std::string beside = ranks.context > 1 ? fmt::format(", times {} context ranks", ranks.context) : "";
     if (copies > 1 && shards > 0) {
-      out_.set("parallel.shard_ranks", shards, fmt::format("{} of {} copies", words, copies), where);
+      out_.set("parallel.shard_ranks", shards * ranks.context, fmt::format("{} of {} copies{}", words, copies, beside),
+               where);
     }
     const std::int64_t left = copies > 1 && shards < 0 ? left_to_shard(ranks, copies) : 0;
     if (left > 0) {
-      out_.set("parallel.shard_ranks", left, fmt::format("{} copies of the GPUs that are left", copies), where);
+      out_.set("parallel.shard_ranks", left * ranks.context,
+               fmt::format("{} copies of the GPUs that are left{}", copies, beside), where);
     } else if (copies > 1 && shards < 0) {
       out_.ask("parallel.shard_ranks", fmt::format("{} copies of the GPUs that are left: how many share?", copies),
                where);
@@ -204,9 +214,11 @@ class TitanReader {
                    host.where());
   }
 
-  void read_schedule() {
-    const auto found =
-        in_.find_first({"parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"});
+  [[nodiscard]] Tree::Found schedule_said() {
+    return in_.find_first({"parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"});
+  }
+
+  void read_schedule(const Tree::Found& found) {
     const std::string name = found ? in_.word(found) : "1f1b";
     const auto set = [&](const char* schedule) {
       if (found) {

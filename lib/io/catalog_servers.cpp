@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "ddlsim/io/catalog.h"
@@ -11,6 +13,17 @@
 #include "known_names.h"
 
 namespace ddlsim::io {
+namespace {
+
+/// A file that another one names stands beside it, or where its name says from here.
+std::string found_near(const std::filesystem::path& file, const std::string& name) {
+  if (!is_path(name) || std::filesystem::path(name).is_absolute()) return name;
+  const std::filesystem::path near = file.parent_path() / name;
+  std::error_code none;
+  return std::filesystem::exists(near, none) ? near.string() : name;
+}
+
+}  // namespace
 
 Expected<hardware::Node> Catalog::read_server(std::string_view name) const {
   auto path = find(Kind::kNodes, name);
@@ -29,8 +42,8 @@ Expected<hardware::Node> Catalog::read_server(std::string_view name) const {
   auto file = load_yaml(*path).and_then(read_node);
   file = check_id(std::move(file), *path);
   if (!file) return tl::unexpected<Error>(file.error());
-  auto network = link(file->network_id);
-  auto gpu = this->gpu(file->node.gpu.id);
+  auto network = link(found_near(*path, file->network_id));
+  auto gpu = this->gpu(found_near(*path, file->node.gpu.id));
   const auto at = [](Error error, const SourceLocation& where) {
     if (error.where.file.empty()) error.where = where;
     return tl::unexpected<Error>(std::move(error));
@@ -52,7 +65,7 @@ Expected<hardware::Node> Catalog::read_server(std::string_view name) const {
     node.network_sustained = file->sustained;
   }
   if (!file->host_link_id.empty()) {
-    auto host = link(file->host_link_id);
+    auto host = link(found_near(*path, file->host_link_id));
     if (!host) return at(host.error(), file->network_where);
     node.host_link = std::move(*host);
     node.host_link_stated = true;

@@ -155,7 +155,9 @@ class Keeper {
   /// What is raised to a power, its hyperbolic tangent and both factors of the product that ends it.
   [[nodiscard]] double single_gelu() const { return 3 * wide() + element_; }
   void keep(const wl::Combine& op, bool) {
-    const double cut = op.product ? share() : whole_;
+    // Both factors may be halves of what one product made.
+    const bool halves = op.product && parted_ && !layer_->in.empty() && 2 * layer_->in.back() == width_;
+    const double cut = halves ? part_ : op.product ? share() : whole_;
     working(2 * cut, cut);
     if (op.product) {
       // Of single operations the activation is one, and keeps what it reads.

@@ -76,6 +76,60 @@ RankGroup placed(const Grid& grid, GroupRole role, Axis along, std::int64_t rank
           .siblings = std::max<std::int64_t>(1, grid.gpus_per_node / per_node)};
 }
 
+/// Whether ranks of a group differ along a stretch.
+bool differs(const Grid& grid, GroupRole role, const Stretch& one) {
+  switch (role) {
+    case GroupRole::kTensor: return one.axis == Axis::kTensor;
+    case GroupRole::kContext: return one.axis == Axis::kContext;
+    case GroupRole::kExperts: return one.experts;
+    case GroupRole::kExpertGradients:
+    case GroupRole::kExpertShards:
+    case GroupRole::kExpertCopies:
+      return !one.experts && (one.axis == Axis::kData || one.axis == Axis::kContext ||
+                              (one.axis == Axis::kTensor && grid.whole_experts));
+    case GroupRole::kStages:
+    case GroupRole::kStagesAcross: return one.axis == Axis::kPipeline;
+    case GroupRole::kGradients:
+    case GroupRole::kShards:
+    case GroupRole::kCopies: return one.axis != Axis::kTensor && one.axis != Axis::kPipeline;
+  }
+  return false;
+}
+
+/// How many ranks of a group of the innermost `wanted` are in a server, and how many of those that stand at one place
+/// in such groups.
+struct InServer {
+  std::int64_t inside = 1;
+  std::int64_t copies = 1;
+};
+template <typename Chosen>
+InServer innermost_in_server(const Grid& grid, std::int64_t wanted, Chosen chosen) {
+  InServer here;
+  std::int64_t left = wanted;
+  for (const Stretch& one : stretches_of(grid)) {
+    if (!chosen(one)) continue;
+    const std::int64_t taken = std::gcd(left, one.ranks);
+    left /= taken;
+    here.inside *= fitting(grid, {.ranks = taken, .apart = one.apart});
+    here.copies *= fitting(grid, {.ranks = one.ranks / taken, .apart = one.apart * taken});
+  }
+  return here;
+}
+
+/// Of the ranks that have the same experts, as many share them as a shard group holds: its ranks over those that part
+/// the experts.
+void add_expert_shards(std::int64_t wanted, std::int64_t replicas, StepPlan& plan) {
+  const auto experts = group_of(plan, GroupRole::kExpertGradients);
+  if (!experts) return;
+  const std::int64_t copies = plan.groups[*experts].ranks;
+  const std::int64_t shared = std::gcd(copies, std::max<std::int64_t>(copies * wanted / replicas, 1));
+  if (shared == copies) return;
+  const InServer here = innermost_in_server(
+      plan.grid, shared, [&](const Stretch& one) { return differs(plan.grid, GroupRole::kExpertGradients, one); });
+  plan.groups.push_back(placed(plan.grid, GroupRole::kExpertShards, Axis::kData, shared, here.inside));
+  plan.groups.push_back(placed(plan.grid, GroupRole::kExpertCopies, Axis::kData, copies / shared, here.copies));
+}
+
 /// The innermost `ranks` of the replicas share states, the others are copies of them.
 Expected<void> add_shards(const Job& job, StepPlan& plan) {
   const std::int64_t wanted = job.parallel.shard_ranks;
@@ -90,18 +144,11 @@ Expected<void> add_shards(const Job& job, StepPlan& plan) {
                 std::to_string(wanted) + " shard ranks do not divide " + std::to_string(replicas) + " replicas", {},
                 {"valid: " + valid});
   }
-  std::int64_t left = wanted;
-  std::int64_t inside = 1;  // of a shard group, in a server
-  std::int64_t copies = 1;  // likewise
-  for (const Stretch& one : stretches_of(plan.grid)) {
-    if (one.axis == Axis::kTensor || one.axis == Axis::kPipeline) continue;
-    const std::int64_t taken = std::gcd(left, one.ranks);
-    left /= taken;
-    inside *= fitting(plan.grid, {.ranks = taken, .apart = one.apart});
-    copies *= fitting(plan.grid, {.ranks = one.ranks / taken, .apart = one.apart * taken});
-  }
-  plan.groups.push_back(placed(plan.grid, GroupRole::kShards, Axis::kData, wanted, inside));
-  plan.groups.push_back(placed(plan.grid, GroupRole::kCopies, Axis::kData, replicas / wanted, copies));
+  const InServer here = innermost_in_server(
+      plan.grid, wanted, [&](const Stretch& one) { return differs(plan.grid, GroupRole::kShards, one); });
+  plan.groups.push_back(placed(plan.grid, GroupRole::kShards, Axis::kData, wanted, here.inside));
+  plan.groups.push_back(placed(plan.grid, GroupRole::kCopies, Axis::kData, replicas / wanted, here.copies));
+  add_expert_shards(wanted, replicas, plan);
   return {};
 }
 
@@ -151,24 +198,6 @@ Expected<RankGroup> group_over(const Grid& grid, Axis along, Chosen chosen) {
   return group;
 }
 
-/// Whether ranks of a group differ along a stretch.
-bool differs(const Grid& grid, GroupRole role, const Stretch& one) {
-  switch (role) {
-    case GroupRole::kTensor: return one.axis == Axis::kTensor;
-    case GroupRole::kContext: return one.axis == Axis::kContext;
-    case GroupRole::kExperts: return one.experts;
-    case GroupRole::kExpertGradients:
-      return !one.experts && (one.axis == Axis::kData || one.axis == Axis::kContext ||
-                              (one.axis == Axis::kTensor && grid.whole_experts));
-    case GroupRole::kStages:
-    case GroupRole::kStagesAcross: return one.axis == Axis::kPipeline;
-    case GroupRole::kGradients:
-    case GroupRole::kShards:
-    case GroupRole::kCopies: return one.axis != Axis::kTensor && one.axis != Axis::kPipeline;
-  }
-  return false;
-}
-
 /// Where it is the first that its ranks differ along.
 Axis axis_of(GroupRole role) {
   switch (role) {
@@ -180,7 +209,9 @@ Axis axis_of(GroupRole role) {
     case GroupRole::kGradients:
     case GroupRole::kExpertGradients:
     case GroupRole::kShards:
-    case GroupRole::kCopies: return Axis::kData;
+    case GroupRole::kCopies:
+    case GroupRole::kExpertShards:
+    case GroupRole::kExpertCopies: return Axis::kData;
   }
   return Axis::kData;
 }
@@ -303,7 +334,8 @@ std::size_t boundary_group(const StepPlan& plan, std::int64_t from, std::int64_t
 
 std::int64_t sharing_ranks(const StepPlan& plan, bool experts) {
   if (experts) {
-    const auto group = group_of(plan, GroupRole::kExpertGradients);
+    auto group = group_of(plan, GroupRole::kExpertShards);
+    if (!group) group = group_of(plan, GroupRole::kExpertGradients);
     return group ? plan.groups[*group].ranks : 1;
   }
   return plan.groups[group_of(plan, GroupRole::kShards).value_or(0)].ranks;

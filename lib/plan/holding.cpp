@@ -106,6 +106,8 @@ class StateSums {
     return gathered_weight(job_, true) * owned.trained;
   }
   [[nodiscard]] DataSize at_update() const { return at_update_; }
+  /// Whether several ranks share what one has.
+  [[nodiscard]] bool shares() const { return share_ < 1 || expert_share_ < 1; }
 
  private:
   /// `trained`, `frozen`: of one that is not quantised.
@@ -326,7 +328,7 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
   }
   if (layers > 0) memory.micro_batches /= layers;
   memory.weights = memory.weights * static_cast<double>(one.weight_versions);
-  if (job.parallel.zero >= 3) {
+  if (job.parallel.zero >= 3 && states.shares()) {
     // Gathered once and kept until backward, beside the gradients of one unit.
     memory.buffers += job.parallel.reshard ? in_turn : max(in_turn, whole + largest_gradients);
   }

@@ -29,8 +29,8 @@ class Sharding {
     for (const bool experts : {false, true}) {
       experts_ = experts;
       if (experts && split_.experts.empty()) continue;
-      const auto role = experts ? GroupRole::kExpertGradients : GroupRole::kShards;
-      const auto found = group_of(plan_, role);
+      auto found = group_of(plan_, experts ? GroupRole::kExpertShards : GroupRole::kShards);
+      if (experts && !found) found = group_of(plan_, GroupRole::kExpertGradients);
       if (experts && !found) continue;  // every rank has experts of its own
       group_ = found.value_or(0);
       ranks_ = static_cast<double>(plan_.groups[group_].ranks);
@@ -60,7 +60,7 @@ class Sharding {
 
   /// Of the shard (HSDP).
   [[nodiscard]] std::optional<std::size_t> copies() const {
-    return experts_ ? std::nullopt : group_of(plan_, GroupRole::kCopies);
+    return group_of(plan_, experts_ ? GroupRole::kExpertCopies : GroupRole::kCopies);
   }
 
   /// A scattered sum, where several ranks share, and the same of the shard's copies.

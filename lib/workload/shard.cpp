@@ -210,10 +210,17 @@ class TensorCut {
     }
     if (const auto* attention = around_.attention_after(at_)) {
       const std::int64_t heads = attention->kv_heads;
-      const bool keys = heads > 0 && heads < ranks_ && ranks_ % heads == 0 && linear.out % heads == 0 &&
-                        linear.out < attention->heads * attention->width;
-      if (keys) {
+      const bool few = heads > 0 && heads < ranks_ && ranks_ % heads == 0;
+      const std::int64_t queries = attention->heads * attention->width;
+      const std::int64_t pairs =
+          heads * (attention->width + (attention->value_width == 0 ? attention->width : attention->value_width));
+      if (few && linear.out % heads == 0 && linear.out < queries) {
         linear.out /= heads;
+        return {};
+      }
+      // Queries, keys and values as one product.
+      if (few && linear.out == queries + pairs && queries % ranks_ == 0) {
+        linear.out = queries / ranks_ + pairs / heads;
         return {};
       }
     }

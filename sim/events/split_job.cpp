@@ -19,6 +19,8 @@ std::string_view group_name(plan::GroupRole role) {
     case plan::GroupRole::kExpertGradients: return "data group of experts";
     case plan::GroupRole::kShards: return "shard group";
     case plan::GroupRole::kCopies: return "copies of shards";
+    case plan::GroupRole::kExpertShards: return "shard group of experts";
+    case plan::GroupRole::kExpertCopies: return "copies of experts' shards";
     case plan::GroupRole::kStages: return "stages";
     case plan::GroupRole::kStagesAcross: return "stages of two servers";
   }

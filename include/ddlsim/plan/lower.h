@@ -25,7 +25,8 @@
 //                   unit is a block (workload/blocks.h), or what stands between blocks; the last one's weights, which
 //                   backward begins with, are not gathered twice. Weights travel in 16 bits where `states` keep such a
 //                   copy, gradients in the strategy's format, or in 16 bits where states say so
-//   shard_ranks     the innermost so many replicas share; after every scatter its copies are all-reduced (HSDP)
+//   shard_ranks     the innermost so many replicas share; after every scatter its copies are all-reduced (HSDP); of the
+//                   copies of an expert those that such replicas hold share it
 //   pipeline (p)    a class per rank of the pipeline, with one stage or several parts of the model (plan/order.h);
 //                   activations and their gradients cross in every micro-batch, over NVLink or the
 //                   network as that boundary's servers say. A head that is tied to the first stage's table has a copy

@@ -62,6 +62,8 @@ enum class GroupRole {
                      // they are whole, of the tensor axis
   kShards,           // zero: share what kGradients would copy, where they are fewer (HSDP)
   kCopies,           // have the same shard
+  kExpertShards,     // likewise of what kExpertGradients would copy: those of a shard group that have the same experts
+  kExpertCopies,
   kTensor,
   kContext,
   kExperts,

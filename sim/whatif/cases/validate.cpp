@@ -348,7 +348,8 @@ class Validator {
                       .perfect = std::nullopt};
     if (group.runs) add_scaling_laws(one, group, result);
     result.job = one.said("job").value_or("");
-    result.fits = prediction->fits.value_or(true);
+    // A forward pass alone keeps nothing, and the answer is a training step's.
+    result.fits = one.metric == io::CaseMetric::kForwardMilliseconds || prediction->fits.value_or(true);
     result.unread = unread_words(one);
     if (one.nodes > 1 && !names_network(catalog_, one)) {
       result.unread.push_back(fmt::format("inter_network '{}' names no network that is known: the server's is taken",

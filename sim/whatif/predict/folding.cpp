@@ -17,6 +17,8 @@ std::string_view purpose_of(plan::GroupRole role) {
     case GroupRole::kExpertGradients: return "gradients of experts";
     case GroupRole::kShards: return "shards of states";
     case GroupRole::kCopies: return "copies of shards";
+    case GroupRole::kExpertShards: return "shards of experts";
+    case GroupRole::kExpertCopies: return "copies of experts' shards";
     case GroupRole::kTensor: return "tensor";
     case GroupRole::kContext: return "context";
     case GroupRole::kExperts: return "experts";

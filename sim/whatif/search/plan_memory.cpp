@@ -257,13 +257,14 @@ DataSize PlanMemory::of(const Split& split, std::size_t index, DataSize enough) 
   if (fullest == DataSize::infinity() || !is_split(split, space_.base().parallel)) return fullest;
   const Held& sums = *held(index);
   ask(split, index, sums);
-  const double gathers = split.zero >= 3 ? 1.0 : 0.0;
+  const double gathers = split.zero >= 3 && share_of(split, 3) < 1 ? 1.0 : 0.0;
+  const double casts = split.zero >= 3 ? 0.0 : 1.0;
   for (std::size_t n = 0; n < asked_->ranks.size() && fullest <= enough; ++n) {
     if (n == asked_->held.size()) asked_->held.push_back(rank_of(asked_->ranks[n], sums));
     const RankHeld& rank = asked_->held[n];
     const DataSize all = rank.weights * share_of(split, 3) + rank.gradients * gradients_share_of(split, space_) +
                          rank.states * share_of(split, 1) + rank.others + rank.gathered * gathers +
-                         rank.casts * (1.0 - gathers);
+                         rank.casts * casts;
     fullest = max(fullest, all * kMemoryRounding);
   }
   return fullest;

@@ -56,6 +56,25 @@ TEST_CASE("launch: megatron, degrees and batches", "[unit][io][launch]") {
   CHECK(value(launch, "model") == "?");
 }
 
+TEST_CASE("launch: megatron, who shares states, and what gradients are sent in", "[unit][io][launch]") {
+  const std::string two =
+      "--micro-batch-size 1 --bf16 --use-distributed-optimizer --num-distributed-optimizer-instances 2 ";
+  LaunchOptions options;
+  options.stated = {{"parallel.data", "4"}};
+  CHECK(value(taken(LaunchFormat::kMegatron, two, options), "parallel.shard_ranks") == "2");
+  // Context ranks are replicas, too.
+  CHECK(value(taken(LaunchFormat::kMegatron, two + "--context-parallel-size 2", options), "parallel.shard_ranks") ==
+        "4");
+  // Elements of 4 bytes, of fp16 2; buckets are alike.
+  const std::string bucket = "--micro-batch-size 1 --ddp-bucket-size 1000 ";
+  CHECK(value(megatron(bucket + "--bf16"), "strategy.bucket") == "4000 B");
+  CHECK(value(megatron(bucket + "--bf16"), "strategy.first_bucket") == "4000 B");
+  CHECK(value(megatron(bucket + "--fp16"), "strategy.bucket") == "2000 B");
+  // FSDP2 has its own streams.
+  CHECK(value(megatron("--micro-batch-size 1 --bf16 --use-torch-fsdp2"), "overlap") == "backward");
+  CHECK(value(megatron("--micro-batch-size 1 --bf16"), "overlap") == "none");
+}
+
 TEST_CASE("launch: megatron, updated weights that are gathered beside the next forward pass", "[unit][io][launch]") {
   const std::string shares = "--micro-batch-size 1 --bf16 --use-distributed-optimizer ";
   CHECK(value(megatron(shares + "--overlap-grad-reduce --overlap-param-gather"), "parallel.overlap_gather") == "yes");

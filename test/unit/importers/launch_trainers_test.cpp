@@ -117,6 +117,10 @@ TEST_CASE("launch: torchtitan", "[unit][io][launch]") {
   CHECK(value(small, "batch") == "8");
   CHECK(value(small, "parallel.shard_ranks") == "?");
   CHECK(value(small, "parallel.reshard") == "yes");
+  // A schedule without a pipeline is known, and does nothing.
+  const LaunchImport plain =
+      read("[training]\nlocal_batch_size = 1\n[parallelism]\npipeline_parallel_schedule = \"1F1B\"\n");
+  CHECK_THAT(write_scenario(plain, "t", ""), Contains("of no effect without a pipeline") && !Contains("did you mean"));
   CHECK(value(small, "parallel.no_sync") == "-");
   CHECK(value(small, "precision") == "bf16");
   CHECK(value(read("[training]\nlocal_batch_size = 1\n[parallelism]\ndata_parallel_shard_degree = 1\n"),
@@ -237,6 +241,11 @@ TEST_CASE("launch: servers and shares that follow are not asked for", "[unit][io
   LaunchOptions replicas;
   replicas.stated = {{"parallel.data", "8"}};
   CHECK(value(taken(LaunchFormat::kTorchtitan, titan, replicas), "parallel.shard_ranks") == "2");
+  // Context ranks share as well: dp_shard_cp.
+  const std::string ring = "context_parallel_degree = 2\n";
+  CHECK(value(taken(LaunchFormat::kTorchtitan, titan + ring, options), "parallel.shard_ranks") == "4");
+  CHECK(value(taken(LaunchFormat::kTorchtitan, titan + ring + "data_parallel_shard_degree = 2\n", options),
+              "parallel.shard_ranks") == "4");
   // accelerate shares within a server.
   const std::string hybrid = "distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: HYBRID_SHARD\n";
   CHECK(value(taken(LaunchFormat::kAccelerate, hybrid), "parallel.shard_ranks") == "?");

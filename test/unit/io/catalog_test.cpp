@@ -273,6 +273,17 @@ TEST_CASE("catalog: a path to a file of one's own is a name", "[unit][io]") {
   CHECK_FALSE(is_path("t4"));
   CHECK(learnt_catalog().gpu(path).value().id == "t4");
   CHECK_THAT(said(learnt_catalog().gpu("./no-such.yaml")), Contains("./no-such.yaml: error: no such file"));
+  // A server's file names others beside it.
+  std::filesystem::copy_file(path, copy.path("hardware/nodes/mine.yaml"));
+  copy.edit("hardware/nodes/mine.yaml", "gpu:", "t4", "mine");
+  copy.edit("hardware/nodes/dgx1-v100.yaml", "gpu:", "v100-sxm2-16gb", "mine.yaml");
+  copy.edit("hardware/nodes/dgx1-v100.yaml", "gpu_interconnect:", "nvlink", "pcie");
+  const auto server = learnt_catalog().node(copy.path("hardware/nodes/dgx1-v100.yaml").string());
+  if (server) {
+    CHECK(server->gpu.id == "mine");
+  } else {  // what else of the server does not go with the GPU, but no missing file
+    CHECK_THAT(to_string(server.error()), !Contains("no such file"));
+  }
 }
 
 TEST_CASE("catalog: profiles near a GPU are its own, then its architecture's by datasheet", "[unit][io]") {

@@ -69,6 +69,11 @@ TEST_CASE("shard: fewer key heads than ranks are made on each", "[unit][workload
   CHECK(shards[1].layer.parameters == std::vector<std::int64_t>{512 * 64});
   CHECK(shards[3].layer.in == Shape{16, 3 * 64});
   CHECK(cut(block, {.tensor = 2})[3].layer.in == Shape{16, 5 * 64});
+  // As one product: queries over all ranks, keys and values of a head on each.
+  const std::vector<Layer> fused{layer(product(768), in), layer(Pointwise{}, {16, 640}),
+                                 layer(GroupedAttention{.heads = 8, .kv_heads = 2, .width = 64, .causal = true}, in)};
+  CHECK(cut(fused, {.tensor = 4})[0].layer.parameters == std::vector<std::int64_t>{512 * (128 + 2 * 64)});
+  CHECK(cut(fused, {.tensor = 2})[0].layer.parameters == std::vector<std::int64_t>{512 * 384});
 }
 
 TEST_CASE("shard: down projections before a norm of theirs are whole", "[unit][workload]") {
