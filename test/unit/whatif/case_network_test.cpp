@@ -1,7 +1,10 @@
 // Networks between servers in the words of sources.
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "case_row.h"
+#include "cases/case_network.h"
+#include "cases/case_words.h"
 
 using namespace ddlsim;
 
@@ -115,4 +118,17 @@ TEST_CASE("case: a stated delay stands on top of the link's own", "[unit][whatif
   const std::string published = "delay 10ms bandwidth 1Gbps (tc netem)";
   CHECK(said_on("V100-SXM2-16GB", published, "network.latency") == "10.014 ms");
   CHECK(network(published) == "ethernet-1g");
+}
+
+TEST_CASE("case: every network of the tables here is named, or nobody says which", "[unit][whatif]") {
+  const std::filesystem::path tables = std::filesystem::path(DDLSIM_SOURCE_DATA) / "bench/accuracy/cases";
+  for (const auto& entry : std::filesystem::directory_iterator(tables)) {
+    if (entry.path().extension() != ".csv") continue;
+    const auto cases = io::load_cases(entry.path()).value();
+    for (const io::Case& one : cases) {
+      INFO(one.id << ": " << one.inter_network << " " << one.architecture);
+      CHECK(whatif::names_network(test::catalog(), one));
+      CHECK(whatif::unread_words(one).empty());
+    }
+  }
 }

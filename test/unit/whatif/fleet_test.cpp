@@ -96,7 +96,7 @@ TEST_CASE("fleet: one worker on one GPU sends no weights", "[unit][whatif]") {
   Fleet fleet(catalog().setting("pai-2019").value(), false);
   const auto read = fleet.add_table(stream, "jobs.csv");
   REQUIRE_FALSE(read);
-  CHECK(read.error().where == SourceLocation{"jobs.csv", 3, 22});
+  CHECK(read.error().where == SourceLocation{"jobs.csv", 3, 24});
   CHECK(read.error().message == "a job of 1w1g shares its weights with nobody: it has no traffic of them");
 }
 
