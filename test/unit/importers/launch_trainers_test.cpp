@@ -120,7 +120,7 @@ TEST_CASE("launch: torchtitan", "[unit][io][launch]") {
   // A schedule without a pipeline is known, and does nothing.
   const LaunchImport plain =
       read("[training]\nlocal_batch_size = 1\n[parallelism]\npipeline_parallel_schedule = \"1F1B\"\n");
-  CHECK_THAT(write_scenario(plain, "t", ""), Contains("of no effect without a pipeline") && !Contains("did you mean"));
+  CHECK_THAT(left_out(plain), Contains("of no effect without a pipeline") && !Contains("did you mean"));
   CHECK(value(small, "parallel.no_sync") == "-");
   CHECK(value(small, "precision") == "bf16");
   CHECK(value(read("[training]\nlocal_batch_size = 1\n[parallelism]\ndata_parallel_shard_degree = 1\n"),
