@@ -313,8 +313,14 @@ void Explainer::roofline() {
       .with("s_m", "share of the memory's rate that is reached", scenario_.efficiency.memory.get(),
             origin_word(scenario_.efficiency.memory.origin()), "Wang et al., IISWC 2019")
       .with("M", "bandwidth of the GPU's memory", gpu.memory_bandwidth, "datasheet", sheet);
-  parts_.push_back(
-      part.is("max(B * w / (s_c * Q), a * (B * e + q) / (s_m * M))", prices.layers[largest].forward.kernels()));
+  const std::string times = "(B * w / (s_c * Q), a * (B * e + q) / (s_m * M))";
+  const cost::LayerTime& time = prices.layers[largest].forward;
+  const hardware::SoftwareFactor software = plan::software_factor(scenario_);
+  const bool by_memory = time.memory > time.compute;
+  const double more = by_memory ? 1 - software.memory / software.compute : 1 - software.compute / software.memory;
+  if (more > 0)
+    part.with("u", "of the faster one: what software takes more on it", more, "interpolated", "cost/layer_time.h");
+  parts_.push_back(part.is("max" + times + (more > 0 ? " + u * min" + times : ""), time.kernels()));
 }
 
 void Explainer::gpu_time() {

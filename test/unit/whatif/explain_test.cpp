@@ -72,6 +72,10 @@ TEST_CASE("explain: every equation gives what the model computed, from the print
   recompute(job("bert_large", "dgx-a100", {{"nodes", "3", {}}, {"precision", "fp16", {}}}));
   recompute(job("bert_large", "dgx-h100", {{"nodes", "8", {}}, {"precision", "bf16", {}}}));
   recompute(job("vgg16", "dgx1-v100", {{"gpus_per_node", "1", {}}, {"gpu.calibration", "none", {}}}));
+  // Memory dearer, and the longest layer bound by arithmetic; arithmetic dearer, and memory bounds.
+  recompute(job("bert_large", "dgx-h100", {{"gpu.calibration", "none", {}}}));
+  recompute(job("gpt2", "dgx-a100", {{"precision", "tf32", {}}, {"gpu.calibration", "none", {}}}));
+  recompute(job("vgg16", "dgx1-v100", {{"precision", "fp16", {}}, {"gpu.calibration", "none", {}}}));
   recompute(job("vgg16", "dgx1-v100", {{"nodes", "2", {}}, {"strategy", "ps", {}}}));
   recompute(job("resnet50", "dgx1-v100", {{"nodes", two, {}}, {"overlap", "none", {}}}));
   recompute(job("resnet50", "dgx1-v100", {{"nodes", two, {}}, {"overlap", "ideal", {}}}));

@@ -43,7 +43,7 @@ const Settings kShared{{"parallel.tensor", "8", {}},
 
 TEST_CASE("fitting: the smallest cluster holds the job, and a server less does not", "[unit][whatif]") {
   CHECK_THAT(ways(kLlama), StartsWith("parallel.zero=3, parallel.tensor=8, parallel.sequence=yes, "
-                                      "parallel.offload_optimizer=yes (68.0") &&
+                                      "parallel.offload_optimizer=yes (67.2") &&
                                Contains("; the smallest cluster found: 2 servers (16 GPUs) with parallel.tensor=8, "
                                         "parallel.sequence=yes, parallel.zero=3 and parallel.recompute=full"));
   CHECK(predicted(with(with(kLlama, kShared),
