@@ -318,8 +318,9 @@ void Explainer::roofline() {
   const hardware::SoftwareFactor software = plan::software_factor(scenario_);
   const bool by_memory = time.memory > time.compute;
   const double more = by_memory ? 1 - software.memory / software.compute : 1 - software.compute / software.memory;
-  if (more > 0)
+  if (more > 0) {
     part.with("u", "of the faster one: what software takes more on it", more, "interpolated", "cost/layer_time.h");
+  }
   parts_.push_back(part.is("max" + times + (more > 0 ? " + u * min" + times : ""), time.kernels()));
 }
 

@@ -42,8 +42,8 @@ std::optional<std::string> unread_note(const Scenario& scenario, const answer::P
 std::optional<std::string> storage_note(const Scenario& scenario, const answer::Prediction& prediction) {
   const hardware::Node& node = scenario.cluster.node;
   const auto& storage = node.host.storage;
-  if (!storage || !reads_storage(scenario, prediction) || storage->bandwidth_origin == Origin::kStated)
-    return std::nullopt;
+  if (!storage || !reads_storage(scenario, prediction)) return std::nullopt;
+  if (storage->bandwidth_origin == Origin::kStated) return std::nullopt;
   std::vector<std::string> parts;
   if (!storage->notes.empty()) parts.push_back(storage->notes);
   if (storage->attached == hardware::Attachment::kVolume) {
