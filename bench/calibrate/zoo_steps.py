@@ -202,8 +202,6 @@ def configuration(name):
     if name == "whisper_small":
         return t.WhisperConfig(vocab_size=51865, d_model=768, encoder_layers=12, decoder_layers=12, encoder_attention_heads=12,
                                decoder_attention_heads=12, encoder_ffn_dim=3072, decoder_ffn_dim=3072)
-    if name == "wav2vec2_base":
-        return t.Wav2Vec2Config(ctc_zero_infinity=True)
     if name == "clip_vit_b32":
         return t.CLIPConfig(text_config={"vocab_size": 49408}, vision_config={"patch_size": 32})
     if name == "roberta_base":
@@ -228,7 +226,7 @@ def language(job):
     family = (t.AutoModelForQuestionAnswering if job.get("head") == "answers"
               else t.AutoModelForMaskedLM if name in ("bert_base", "bert_large", "roberta_base", "roberta_large", "distilbert")
               else t.AutoModelForSeq2SeqLM if name.startswith("t5") else t.AutoModelForSpeechSeq2Seq if name.startswith("whisper")
-              else t.AutoModelForCTC if name.startswith("wav2vec2") else t.AutoModel if name.startswith("clip")
+              else t.AutoModel if name.startswith("clip")
               else t.AutoModelForCausalLM)
     model = family.from_config(config, attn_implementation=job.get("attention", "sdpa"))
     if job["precision"] == "bf16":
@@ -248,9 +246,6 @@ def language(job):
     if name.startswith("whisper"):
         sound, labels = torch.randn(batch, 80, 3000), torch.randint(50000, (batch, job["sequence"]))
         return model, lambda: model(input_features=sound, labels=labels).loss
-    if name.startswith("wav2vec2"):
-        wave, labels = torch.randn(batch, 240000), torch.randint(1, 31, (batch, 250))
-        return model, lambda: model(input_values=wave, labels=labels).loss
     words = getattr(config, "vocab_size", 49408)
     ids = torch.randint(words, (batch, job["sequence"]))
     if name.startswith("clip"):
@@ -437,7 +432,6 @@ def more_jobs():
         yield job(name, "tf32", batch, 512)
     for precision in ("amp", "tf32"):
         yield job("whisper_small", precision, 8, 448)
-        yield job("wav2vec2_base", precision, 8, 749)
         yield job("clip_vit_b32", precision, 128, 77)
     for name, layers, batch, sequence in (
             ("qwen3_8b", 8, 1, 4096), ("llama_2_7b", 8, 2, 4096), ("gemma_2_9b", 8, 1, 4096), ("falcon_7b", 8, 2, 2048),
