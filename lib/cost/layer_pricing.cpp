@@ -67,9 +67,15 @@ DeviceRates rates_for(const workload::Layer& layer, DeviceRates rates, const har
 bool operator==(const PriceInputs& a, const PriceInputs& b) {
   const auto values = [](const PriceInputs& one) {
     return std::tie(one.by_profiles, one.assumed, one.precision, one.batch, one.accumulated, one.attention,
-                    one.surcharge, one.fuses_pointwise, one.spares_turning, one.channels_first, one.recurrent_chain);
+                    one.surcharge, one.fuses_pointwise, one.spares_turning, one.channels_first, one.recurrent_chain,
+                    one.limited_by_power);
   };
-  return values(a) == values(b) && same_rates(*a.gpu, *b.gpu) && (!a.by_profiles || same_profiles(*a.gpu, *b.gpu));
+  const bool same_power = !a.limited_by_power || (a.gpu->draw == b.gpu->draw && a.gpu->tdp == b.gpu->tdp);
+  return values(a) == values(b) && same_power && same_rates(*a.gpu, *b.gpu) && (!a.by_profiles || same_profiles(*a.gpu, *b.gpu));
+}
+
+bool limited_by_power(const plan::Job& job) {
+  return job.cluster.node.gpu.draw && !job.model->measured && !job.efficiency.compute.stated();
 }
 
 Expected<PriceInputs> price_inputs(const plan::Job& job) {
@@ -86,7 +92,8 @@ Expected<PriceInputs> price_inputs(const plan::Job& job) {
                      .fuses_pointwise = job.fusion.pointwise,
                      .spares_turning = plan::spares_turning(job),
                      .channels_first = plan::channels_first(job),
-                     .recurrent_chain = recurrent_chain_of(job)};
+                     .recurrent_chain = recurrent_chain_of(job),
+                     .limited_by_power = limited_by_power(job)};
 }
 
 LayerPricing::LayerPricing(const PriceInputs& inputs, std::pair<double, double> assumed_interval)

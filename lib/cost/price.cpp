@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ddlsim/cost/nccl.h"
+#include "ddlsim/cost/power.h"
 #include "ddlsim/cost/price_memo.h"
 #include "ddlsim/cost/straggler.h"
 #include "ddlsim/hardware/gpu_profile.h"
@@ -103,6 +104,7 @@ class Pricing {
     // What software takes on top of kernels is the GPU's time: an eager framework's launches are in the interval.
     step.launch_interval = launch_interval();
     for (std::size_t c = 0; c < plan_.classes.size(); ++c) step.classes.push_back(class_of(c, step.rates));
+    step.clocks = as_kept() ? layers_.clocks : clocks(step.rates, gpu_time_factor_);
     step.groups.resize(plan_.groups.size());
     step.input = plan_.input / (step.rates.pcie_share * (job_.input.pinned ? 1.0 : kUnpinnedShare));
     step.pinned = job_.input.pinned;
@@ -158,17 +160,69 @@ class Pricing {
     priced.backward_weights = std::move(weights);
   }
 
+  /// Layers are those that were laid out when they were priced.
+  [[nodiscard]] bool as_kept() const {
+    return same_rates_ && gpu_time_factor_ == layers_.factor && host_factor() == layers_.host;
+  }
+
   PricedClass class_of(std::size_t c, const ReachedRates& rates) const {
     const hardware::SoftwareFactor& factor = gpu_time_factor_;
-    const bool as_kept = same_rates_ && factor == layers_.factor && host_factor() == layers_.host;
-    PricedClass priced = as_kept && c < layers_.classes.size() ? layers_.classes[c] : laid_out(c, rates, factor);
+    PricedClass priced = as_kept() && c < layers_.classes.size() ? layers_.classes[c] : laid_out(c, rates, factor);
     const auto launches = static_cast<double>(plan_.classes[c].update_launches);
     priced.update = max(priced.update, launch_interval() * launches);
     if (!plan_.classes[c].updates_on_gpu) priced.update = Time::zero();
     return priced;
   }
 
+  /// A layer's time with what software takes on top of its kernels.
+  [[nodiscard]] static LayerTime with_software(const LayerTime& time, int kernels,
+                                               const hardware::SoftwareFactor& factor) {
+    const Time bare = time.kernels();
+    const Time gaps = hardware::small_kernels_time(factor.small, bare, kernels);
+    const double more = gaps > Time::zero() ? 1 + gaps / bare : 1.0;
+    return {time.compute * (factor.compute * more), time.memory * (factor.memory * more), time.host};
+  }
+
+  /// Of one pass of all layers, whichever rank has them. Nothing: what it draws is not known, or rates are as stated.
+  [[nodiscard]] std::optional<DrawnByPass> drawn(const ReachedRates& rates,
+                                                 const hardware::SoftwareFactor& factor) const {
+    const hardware::Gpu& gpu = job_.cluster.node.gpu;
+    if (!limited_by_power(job_)) return std::nullopt;
+    const auto batch = static_cast<double>(job_.batch);
+    const DataSize activation = activation_size(job_.precision);
+    const double host = host_factor();
+    DrawnByPass all;
+    for (std::size_t c = 0; c < plan_.classes.size(); ++c) {
+      const plan::Chunk& layers = plan_.classes[c].chunk;
+      const std::span known = std::span(layers_.layers).subspan(layers_.first[c], layers.count);
+      for (std::size_t i = 0; i < layers.count; ++i) {
+        const auto energy = drawn_per_flop(layers[i], gpu, job_.precision);
+        if (!energy) return std::nullopt;
+        const double times = job_.stands_for ? (*job_.stands_for)[layers.place(i)] : 1.0;
+        for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+          const int kernels = pass == Pass::kForward ? layers[i].forward_kernels : layers[i].backward_kernels;
+          const LayerTime time = with_software(time_of(layers[i], known[i], pass, rates), kernels, factor);
+          all.arithmetic += *energy * layer_work(layers[i], pass, batch) * times;
+          all.memory += gpu.draw->memory * layer_traffic(layers[i], pass, batch, activation) * times;
+          all.compute += time.compute * times;
+          all.rest += (time.memory + time.host * host) * times;
+        }
+      }
+    }
+    return all;
+  }
+
  public:
+  /// At which all classes run.
+  [[nodiscard]] const SustainedClocks& clocks(const ReachedRates& rates, const hardware::SoftwareFactor& factor) const {
+    if (!clocks_) {
+      const hardware::Gpu& gpu = job_.cluster.node.gpu;
+      const auto pass = drawn(rates, factor);
+      clocks_ = pass ? sustained_clocks(*pass, *gpu.draw, gpu.tdp) : SustainedClocks{};
+    }
+    return *clocks_;
+  }
+
   /// On the CPU's work on samples. What is captured as a graph has none in it.
   [[nodiscard]] double host_factor() const { return job_.cuda_graphs ? 0.0 : job_.gpu_time_factor.get(); }
 
@@ -181,13 +235,11 @@ class Pricing {
     const std::span known = std::span(layers_.layers).subspan(layers_.first[c], count);
     PricedClass priced;
     const double host = host_factor();
+    const double slowdown = clocks(rates, factor).slowdown;
     const auto laid = [&](std::size_t i, Pass pass, int kernels) {
-      const LayerTime time = time_of(layers[i], known[i], pass, rates);
-      const Time bare = time.kernels();
-      const Time gaps = hardware::small_kernels_time(factor.small, bare, kernels);
-      const double more = gaps > Time::zero() ? 1 + gaps / bare : 1.0;
-      const Time compute = time.compute * (factor.compute * more);
-      const Time memory = time.memory * (factor.memory * more);
+      const LayerTime time = with_software(time_of(layers[i], known[i], pass, rates), kernels, factor);
+      const Time compute = time.compute * slowdown;
+      const Time memory = time.memory;
       priced.compute += compute;
       priced.memory += memory;
       PricedLayer priced_layer = PricedLayer::of(compute + memory + time.host * host, kernels);
@@ -335,6 +387,7 @@ class Pricing {
   bool same_rates_;
   Surcharge surcharge_;
   hardware::SoftwareFactor gpu_time_factor_;
+  mutable std::optional<SustainedClocks> clocks_;
   std::map<std::tuple<std::size_t, primitives::CollectiveOp, DataSize>, PricedRow> collectives_;  // by group and size
 };
 
@@ -363,6 +416,7 @@ void lay_out(const plan::Job& job, const plan::StepPlan& plan, const ReachedRate
   prices.host = pricing.host_factor();
   for (std::size_t c = 0; c < plan.classes.size(); ++c) classes.push_back(pricing.laid_out(c, rates, prices.factor));
   prices.classes = std::move(classes);
+  prices.clocks = pricing.clocks(rates, prices.factor);
 }
 
 }  // namespace

@@ -43,6 +43,25 @@ std::optional<double> SustainedShares::at(Precision precision) const {
 
 void SustainedShares::set(Precision precision, double share) { shares_.emplace_back(precision, share); }
 
+std::optional<EnergyPerFlop> PowerDraw::at(Precision precision) const {
+  const auto stated = [&](Precision asked) -> std::optional<EnergyPerFlop> {
+    for (const auto& [one, energy] : arithmetic) {
+      if (one == asked) return energy;
+    }
+    return std::nullopt;
+  };
+  if (const auto own = stated(precision)) return own;
+  switch (precision) {
+    case Precision::kFp16: return stated(Precision::kBf16);
+    case Precision::kBf16: return stated(Precision::kFp16);
+    case Precision::kFp4: return stated(Precision::kFp8);
+    case Precision::kFp32:
+    case Precision::kTf32:
+    case Precision::kFp8: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 bool multiplies_as_fp32(const Gpu& gpu, Precision precision) {
   if (precision == Precision::kFp32) return true;
   if (precision != Precision::kFp16 || !gpu.nccl_tuning) return false;

@@ -56,6 +56,20 @@ hardware::SustainedShares read_sustained(const Node& node, const hardware::PeakR
   return shares;
 }
 
+hardware::PowerDraw read_draw(const Node& node, std::vector<Error>& errors) {
+  MapReader reader(node, "power", errors);
+  hardware::PowerDraw draw;
+  draw.idle = reader.quantity<dimension::kEnergy - dimension::kTime>("idle");
+  draw.memory = reader.quantity<dimension::kEnergy - dimension::kData>("memory");
+  for (const auto& [name, precision] : kPrecisions) {
+    if (name == "amp") continue;
+    const auto energy = reader.optional_quantity<dimension::kEnergy - dimension::kWork>(name);
+    if (energy) draw.arithmetic.emplace_back(precision, *energy);
+  }
+  reader.finish();
+  return draw;
+}
+
 constexpr std::string_view kPairForm = "written as 0-3, 0-3 x2 (two NVLinks), or all x2 for every pair";
 constexpr std::int64_t kMaxNvlinks = 1024;  // of one GPU
 
@@ -232,8 +246,14 @@ Expected<hardware::Gpu> read_gpu(const Node& document) {
   if (gpu.architecture == "Turing") gpu.half_units = !hardware::multiplies_as_fp32(gpu, Precision::kFp16);
   gpu.peer_to_peer = reader.choice("peer_to_peer", kYesNo);
   gpu.tdp = reader.quantity<dimension::kEnergy - dimension::kTime>("tdp");
+  if (const Node* power = reader.find("power")) {
+    gpu.draw = read_draw(*power, errors);
+    if (gpu.draw->idle >= gpu.tdp) {
+      reader.report(*power, ErrorCode::kInvalidArgument, "power: an idle GPU draws no less than its tdp", {});
+    }
+  }
   gpu.sources = reader.sources({"kernels_of", "sm_count", "peak", "sustained", "memory", "nvlink", "pcie",
-                                "nccl_tuning", "peer_to_peer", "tdp"});
+                                "nccl_tuning", "peer_to_peer", "tdp", "power"});
   gpu.notes = reader.text_or("notes", {});
   reader.finish();
   return finish(std::move(gpu), errors);

@@ -92,9 +92,7 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kSmallKernels, 1 - (may_fuse ? (1 - kFewerWhenFused) * fused : 0));
   const bool volta = generation == GpuGeneration::kVolta && gpu.architecture != "Turing";
   set(Feature::kVolta, volta ? 1 : 0);
-  const bool ada = gpu.kernels_of == "Ampere";
-  set(Feature::kAda, ada ? 1 : 0);
-  set(Feature::kHopper, generation >= GpuGeneration::kHopper && !ada ? 1 : 0);
+  set(Feature::kAda, gpu.kernels_of == "Ampere" ? 1 : 0);
   set(Feature::kEightBits, job.precision == Precision::kFp8 || job.precision == Precision::kFp4 ? 1 : 0);
   set(Feature::kFourBits, job.precision == Precision::kFp4 ? 1 : 0);
   set(Feature::kNoProfile, gpu.profiles->empty() ? 1 : 0);

@@ -25,6 +25,8 @@ constexpr Dimension kBandwidth = dimension::kData - dimension::kTime;
 constexpr Dimension kComputeRate = dimension::kWork - dimension::kTime;
 constexpr Dimension kIntensity = dimension::kWork - dimension::kData;
 constexpr Dimension kPower = dimension::kEnergy - dimension::kTime;
+constexpr Dimension kPerFlop = dimension::kEnergy - dimension::kWork;
+constexpr Dimension kPerByte = dimension::kEnergy - dimension::kData;
 constexpr Dimension kPriceRate = dimension::kMoney - dimension::kTime;
 constexpr Dimension kRate{.time = -1};
 constexpr Dimension kCarbon = dimension::kMass - dimension::kEnergy;
@@ -94,6 +96,8 @@ constexpr auto kUnits = std::to_array<UnitRow>({
     {"kWh", dimension::kEnergy, 3.6e6},
     {"W", kPower, 1},
     {"kW", kPower, 1e3},
+    {"pJ/FLOP", kPerFlop, 1e-12},
+    {"pJ/B", kPerByte, 1e-12},
     {"$", dimension::kMoney, 1},
     {"$/h", kPriceRate, 1.0 / 3600.0},
     {"g", dimension::kMass, 1},
@@ -135,6 +139,8 @@ std::string_view dimension_name(Dimension d) {
       {kComputeRate, "a compute rate"},
       {kIntensity, "an operational intensity"},
       {kPower, "a power"},
+      {kPerFlop, "an energy per FLOP"},
+      {kPerByte, "an energy per byte"},
       {kPriceRate, "a price per time"},
       {kRate, "a rate"},
       {dimension::kMass, "a mass"},
@@ -257,6 +263,8 @@ template Expected<Work> parse_quantity(std::string_view, Range);
 template Expected<Bandwidth> parse_quantity(std::string_view, Range);
 template Expected<ComputeRate> parse_quantity(std::string_view, Range);
 template Expected<Power> parse_quantity(std::string_view, Range);
+template Expected<EnergyPerFlop> parse_quantity(std::string_view, Range);
+template Expected<EnergyPerByte> parse_quantity(std::string_view, Range);
 template Expected<PriceRate> parse_quantity(std::string_view, Range);
 template Expected<Rate> parse_quantity(std::string_view, Range);
 template Expected<Money> parse_quantity(std::string_view, Range);
@@ -411,6 +419,8 @@ std::string to_text_in_bits(Bandwidth value) {
 }
 
 std::string to_text(Power value) { return significant(value.in(watts)) + " W"; }
+std::string to_text(EnergyPerFlop value) { return significant(value.in(picojoules_per_flop)) + " pJ/FLOP"; }
+std::string to_text(EnergyPerByte value) { return significant(value.in(picojoules_per_byte)) + " pJ/B"; }
 
 std::string to_text(PriceRate value) { return significant(value.in(dollars_per_hour), 5) + " $/h"; }
 

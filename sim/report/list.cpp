@@ -59,6 +59,13 @@ void add_gpu(Collector& rows, const hardware::Gpu& gpu) {
            "nccl_tuning");
   rows.add("peer_to_peer", gpu.peer_to_peer ? "yes" : "no", "peer_to_peer");
   rows.add("tdp", to_text(gpu.tdp), "tdp");
+  if (gpu.draw) {
+    rows.add("power.idle", to_text(gpu.draw->idle), "power");
+    rows.add("power.memory", to_text(gpu.draw->memory), "power");
+    for (const auto& [precision, energy] : gpu.draw->arithmetic) {
+      rows.add(fmt::format("power.{}", name_of(kPrecisions, precision)), to_text(energy), "power");
+    }
+  }
   if (!gpu.notes.empty()) rows.add("notes", gpu.notes);
 }
 

@@ -31,6 +31,7 @@
 #include "ddlsim/cost/layer_time.h"
 #include "ddlsim/cost/loader.h"
 #include "ddlsim/cost/parameter_server.h"
+#include "ddlsim/cost/power.h"
 #include "ddlsim/plan/job.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
@@ -136,9 +137,13 @@ struct PriceInputs {
   bool spares_turning = false;
   bool channels_first = true;
   Time recurrent_chain{};
+  bool limited_by_power = false;  // clocks fall where the GPU would draw more than it may (cost/power.h)
 
   friend bool operator==(const PriceInputs& a, const PriceInputs& b);
 };
+
+/// Not where somebody stated or measured what kernels reach.
+[[nodiscard]] bool limited_by_power(const plan::Job& job);
 
 /// Errors: as reached_rates.
 [[nodiscard]] Expected<PriceInputs> price_inputs(const plan::Job& job);
@@ -151,6 +156,7 @@ struct LayerPrices {
   std::vector<PricedClass> classes;           // the same laid out to run, nothing varied, with the two factors below
   hardware::SoftwareFactor factor;            // on kernels
   double host = 1;                            // on what the GPU waits for the CPU's work on samples
+  SustainedClocks clocks{};                   // of these classes
 };
 
 /// `assumed_interval` holds for what no curve covers. Errors: as reached_rates.
@@ -182,6 +188,7 @@ struct PricedStep {
   std::optional<PsFabric> servers;
   std::optional<PsFabric> servers_seen_by_one;  // asynchronous: its node's other workers apart, one meets nobody
   Time launch_interval{};
+  SustainedClocks clocks{};               // drawn 0: nobody knows what the GPU draws
   double sm_share = 0;                    // of the GPU's multiprocessors, that a running collective holds
   Time memory_per_wire_byte{};            // of the GPU's memory, for every byte over a link
   double wait_for_slowest = 0;            // of a synchronous step, as a share of one pass

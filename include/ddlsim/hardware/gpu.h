@@ -45,6 +45,18 @@ class SustainedShares {
   std::vector<std::pair<Precision, double>> shares_;
 };
 
+/// What a GPU's work draws at the clocks of short bursts (bench/calibrate/power.py; cost/power.h).
+struct PowerDraw {
+  Power idle{};  // with a program on it and no kernel running
+  EnergyPerByte memory{};
+  std::vector<std::pair<Precision, EnergyPerFlop>> arithmetic;
+
+  /// fp16 and bf16 are one unit, fp4 draws what fp8 does where nobody measured it. Nothing: nobody measured.
+  [[nodiscard]] std::optional<EnergyPerFlop> at(Precision precision) const;
+
+  friend bool operator==(const PowerDraw&, const PowerDraw&) = default;
+};
+
 /// What a GPU plugs into. NVLink of a PCIe card is a bridge between two cards; of the others it joins all of a board.
 enum class Form { kPcie, kSxm, kOam, kSuperchip };
 
@@ -97,7 +109,8 @@ struct Gpu {
   std::optional<bool> half_units{};          // fp16 has units of its own, whatever peaks are stated; nothing: by them
   std::optional<GpuGeneration> nccl_tuning;  // nothing: nobody says, or NCCL does not run on it
   bool peer_to_peer = true;                  // over PCIe; without it GPUs meet in the host's memory
-  Power tdp{};
+  Power tdp{};  // what it may draw: its power limit
+  std::optional<PowerDraw> draw;
   /// What may answer for its kernels: its own first, then those of GPUs of its architecture, the nearest first. They
   /// come with the GPU from the catalogue; stated: somebody named one, or none.
   Stated<std::vector<MeasuredProfile>> profiles{};

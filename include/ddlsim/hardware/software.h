@@ -42,7 +42,6 @@ enum class SoftwareFeature : std::uint8_t {
   kRecurrent,        // 1 for models with LSTMs
   kVolta,            // of arithmetic alone: 1 for Volta
   kAda,              // 1 for chips that borrow Ampere's profiles with ten times its second cache: Ada, RTX Blackwell
-  kHopper,           // 1 for Hopper and the other Blackwells
   kEightBits,        // 1 for products of 8 bits and fewer
   kFourBits,         // and 1 more for those of 4
   kNoProfile,        // 1 for GPUs without a profile of their architecture
@@ -56,7 +55,7 @@ enum class SoftwareFeature : std::uint8_t {
                  // 0 where not; 0.5: nobody says
 };
 
-inline constexpr Choices<SoftwareFeature, 17> kSoftwareFeatures{{
+inline constexpr Choices<SoftwareFeature, 16> kSoftwareFeatures{{
     {"always", SoftwareFeature::kAlways},
     {"attention", SoftwareFeature::kAttention},
     {"convolution", SoftwareFeature::kConvolution},
@@ -64,7 +63,6 @@ inline constexpr Choices<SoftwareFeature, 17> kSoftwareFeatures{{
     {"recurrent", SoftwareFeature::kRecurrent},
     {"volta", SoftwareFeature::kVolta},
     {"ada", SoftwareFeature::kAda},
-    {"hopper", SoftwareFeature::kHopper},
     {"eight-bits", SoftwareFeature::kEightBits},
     {"four-bits", SoftwareFeature::kFourBits},
     {"no-profile", SoftwareFeature::kNoProfile},

@@ -68,6 +68,8 @@ struct CountRange {
 [[nodiscard]] std::string to_text(ComputeRate value);
 [[nodiscard]] std::string to_text(Bandwidth value);
 [[nodiscard]] std::string to_text(Power value);
+[[nodiscard]] std::string to_text(EnergyPerFlop value);
+[[nodiscard]] std::string to_text(EnergyPerByte value);
 [[nodiscard]] std::string to_text(PriceRate value);
 [[nodiscard]] std::string to_text(Money value);
 [[nodiscard]] std::string to_text(Energy value);  // in kWh

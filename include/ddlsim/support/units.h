@@ -141,6 +141,8 @@ using Bandwidth = Quantity<dimension::kData - dimension::kTime>;
 using ComputeRate = Quantity<dimension::kWork - dimension::kTime>;
 using Intensity = Quantity<dimension::kWork - dimension::kData>;
 using Power = Quantity<dimension::kEnergy - dimension::kTime>;
+using EnergyPerFlop = Quantity<dimension::kEnergy - dimension::kWork>;
+using EnergyPerByte = Quantity<dimension::kEnergy - dimension::kData>;
 using PriceRate = Quantity<dimension::kMoney - dimension::kTime>;
 /// Of things that happen: requests, samples, clock cycles.
 using Rate = Quantity<Dimension{.time = -1}>;
@@ -181,6 +183,8 @@ inline constexpr Unit<dimension::kMass> grams{1.0};
 inline constexpr Unit<dimension::kMass> kilograms{1e3};
 inline constexpr Unit<dimension::kMass - dimension::kEnergy> grams_per_kilowatt_hour{1.0 / 3.6e6};
 inline constexpr Unit<dimension::kEnergy - dimension::kTime> watts{1.0};
+inline constexpr Unit<dimension::kEnergy - dimension::kWork> picojoules_per_flop{1e-12};
+inline constexpr Unit<dimension::kEnergy - dimension::kData> picojoules_per_byte{1e-12};
 inline constexpr Unit<dimension::kMoney> dollars{1.0};
 inline constexpr Unit<dimension::kMoney - dimension::kTime> dollars_per_hour{1.0 / 3600.0};
 

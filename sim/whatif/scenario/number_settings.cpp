@@ -117,6 +117,7 @@ constexpr Bounds kRates{kSlowestRate, kInfiniteRate};
 constexpr Bounds kTimes{0, kLongestTime};
 constexpr Bounds kSizes{1e3, kLargestSize};
 constexpr Bounds kShares{1e-3, 1};
+constexpr Bounds kPowers{1, 1e6};
 
 constexpr auto kNumbers = std::to_array<NumberSetting>({
     plain("nodes", Kind::kCount, {1, 1024}, [](const Scenario& s) { return s.cluster.nodes; }),
@@ -140,6 +141,8 @@ constexpr auto kNumbers = std::to_array<NumberSetting>({
              [](auto& s) { return &s.cluster.node.gpu.memory_bandwidth; }),
     quantity("gpu.memory_size", Kind::kDataSize, kSizes, Role::kOther,
              [](auto& s) { return &s.cluster.node.gpu.memory_size; }),
+    quantity("gpu.power_limit", Kind::kPower, kPowers, Role::kRate,
+             [](auto& s) { return s.cluster.node.gpu.draw ? &s.cluster.node.gpu.tdp : nullptr; }),
     quantity("nvlink", Kind::kBandwidth, kRates, Role::kRate,
              [](auto& s) { return s.cluster.node.nvlink ? &s.cluster.node.nvlink->bandwidth : nullptr; }),
     quantity("nvlink.latency", Kind::kTime, kTimes, Role::kFixedTime,
@@ -296,6 +299,7 @@ constexpr auto kWritten = std::to_array<WrittenIn>({
     {Kind::kComputeRate, "FLOP/s", " TFLOP/s", 1e12},
     {Kind::kWork, "FLOP", " GFLOP", 1e9},
     {Kind::kEventRate, "1/s", " IOPS", 1},
+    {Kind::kPower, "W", " W", 1},
     {Kind::kPriceRate, "$/s", " $/h", 1.0 / 3600},
 });
 const WrittenIn& written(Kind kind) {
@@ -377,6 +381,7 @@ Expected<double> parse_number_of(NumberKind kind, std::string_view text) {
     case Kind::kComputeRate: return parsed<dimension::kWork - dimension::kTime>(text);
     case Kind::kWork: return parsed<dimension::kWork>(text);
     case Kind::kEventRate: return parsed<Dimension{.time = -1}>(text);
+    case Kind::kPower: return parsed<dimension::kEnergy - dimension::kTime>(text);
     case Kind::kPriceRate: return parsed<dimension::kMoney - dimension::kTime>(text);
   }
   return 0.0;

@@ -24,6 +24,7 @@ enum class NumberKind {
   kComputeRate,
   kWork,
   kEventRate,
+  kPower,
   kPriceRate,
 };
 

@@ -129,6 +129,22 @@ Expected<void> set_nvlink(Scenario& scenario, Value value, const io::Catalog&) {
   return store(parse_bandwidth(value), node.nvlink->bandwidth);
 }
 
+Expected<void> set_power_limit(Scenario& scenario, Value value, const io::Catalog&) {
+  hardware::Gpu& gpu = scenario.cluster.node.gpu;
+  const auto limit = parse_quantity<dimension::kEnergy - dimension::kTime>(value);
+  if (!limit) return tl::unexpected<Error>(limit.error());
+  if (!gpu.draw) {
+    return fail(ErrorCode::kUnsupported, fmt::format("nobody measured what work draws on {}", gpu.name), {},
+                {"measure it: bench/calibrate/power.py; `power` of its file in hardware/gpus"});
+  }
+  if (*limit <= gpu.draw->idle) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} draws {} where no kernel runs", gpu.name, to_text(gpu.draw->idle)));
+  }
+  gpu.tdp = *limit;
+  return {};
+}
+
 Expected<void> set_pcie(Scenario& scenario, Value value, const io::Catalog&) {
   const auto bandwidth = parse_bandwidth(value);
   if (!bandwidth) return tl::unexpected<Error>(bandwidth.error());

@@ -73,6 +73,7 @@ Expected<void> set_feature(Scenario& scenario, Expected<T> parsed, T workload::S
 
 [[nodiscard]] Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& catalog);
 [[nodiscard]] Expected<void> set_nvlink(Scenario& scenario, Value value, const io::Catalog&);
+[[nodiscard]] Expected<void> set_power_limit(Scenario& scenario, Value value, const io::Catalog& catalog);
 [[nodiscard]] Expected<void> set_pcie(Scenario& scenario, Value value, const io::Catalog&);
 [[nodiscard]] Expected<void> set_interconnect(Scenario& scenario, Value value, const io::Catalog&);
 [[nodiscard]] Expected<void> set_peer_to_peer(Scenario& scenario, Value value, const io::Catalog&);

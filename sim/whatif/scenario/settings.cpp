@@ -68,6 +68,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_data_size(v), s.cluster.node.gpu.memory_size);
      }},
+    {"gpu.power_limit", "what a GPU may draw (default: its TDP); clocks fall to it where its file says what work draws", "500 W",
+     set_power_limit},
     {"gpu.calibration", "profile of the GPU's kernels: auto (its own, else the nearest of its architecture's), none, or an id", "none",
      set_profile},
     {"fusion", "what runs as one kernel: none, pointwise, attention, all (default: attention, on a GPU with bf16 in software since 2023)", "all", set_fusion},

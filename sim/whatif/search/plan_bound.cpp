@@ -90,7 +90,10 @@ Scenario PlanBounds::short_job(const ShapeKey& key) const {
   send_plainly(job);
   // The software's factor is that of the whole model.
   job.software_of_whole = plan::software_factor(job);
-  if (tools_.shorter && key.stages == 1) job.model = tools_.shorter->model;
+  if (tools_.shorter && key.stages == 1) {
+    job.model = tools_.shorter->model;
+    job.stands_for = tools_.shorter->stands_for;
+  }
   return job;
 }
 

@@ -73,6 +73,9 @@ ShortModel with_blocks(const workload::Model& model, const std::vector<Run>& run
     made.runs.push_back({first, first + run.length, static_cast<double>(run.times - kept)});
   }
   made.places.push_back({layers.size(), runs.size() - 1, made.runs.back().times});
+  std::vector<double> stands_for(layers.size(), 0);
+  for (const std::size_t like : made.source) ++stands_for[like];
+  made.stands_for = std::make_shared<const std::vector<double>>(std::move(stands_for));
   auto shorter = std::make_shared<workload::Model>(model);
   shorter->layers = std::move(layers);
   auto totals = workload::total(shorter->layers);
