@@ -17,9 +17,9 @@ SustainedClocks sustained_clocks(const DrawnByPass& pass, const hardware::PowerD
   const double memory = pass.memory.in(joules);
   const double compute = pass.compute.in(seconds);
   const double rest = pass.rest.in(seconds);
-  if (!(compute + rest > 0)) return {1, draw.idle};
+  if (!(compute + rest > 0)) return {1, draw.idle, pass};
   const double drawn = (arithmetic + memory) / (compute + rest);
-  if (drawn <= room || !(compute > 0) || !(room > 0)) return {1, watts(idle + drawn)};
+  if (drawn <= room || !(compute > 0) || !(room > 0)) return {1, watts(idle + drawn), pass};
   // room C s^3 + (room R - M) s^2 - A rises through its one root above 1: Newton's steps from above stay above.
   const auto over = [&](double s) { return (room * compute * s + room * rest - memory) * s * s - arithmetic; };
   double s = 1;
@@ -30,7 +30,7 @@ SustainedClocks sustained_clocks(const DrawnByPass& pass, const hardware::PowerD
     s -= step;
     if (step <= kPrecise * s) break;
   }
-  return {s, limit};
+  return {s, limit, pass};
 }
 
 std::optional<EnergyPerFlop> drawn_per_flop(const workload::Layer& layer, const hardware::Gpu& gpu,

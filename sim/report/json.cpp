@@ -122,6 +122,12 @@ Json to_json(const answer::Prediction& p) {
   if (p.bounds) {
     json["bounds_s"] = {{"ideal_overlap", p.bounds->first.in(seconds)}, {"no_overlap", p.bounds->second.in(seconds)}};
   }
+  if (p.power) {
+    json["power"] = {{"working_w", p.power->working.in(watts)},
+                     {"idle_w", p.power->idle.in(watts)},
+                     {"limit_w", p.power->limit.in(watts)},
+                     {"slowdown", p.power->slowdown}};
+  }
   if (p.price) json["price_usd_per_h"] = p.price->in(dollars_per_hour);
   if (p.training) json["training"] = to_json(*p.training);
   if (p.goodput) json["goodput"] = to_json(*p.goodput);

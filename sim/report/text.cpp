@@ -33,6 +33,14 @@ std::string memory_text(const Prediction& p) {
   return p.fits == false ? size + ", does not fit" : size;
 }
 
+std::string power_text(const Prediction& p) {
+  if (!p.power) return "";
+  return to_text(p.power->working) + (p.power->slowdown > 1 ? ", its limit" : " of " + to_text(p.power->limit));
+}
+std::string clocks_text(const Prediction& p) {
+  return p.power && p.power->slowdown > 1 ? percent(1 / p.power->slowdown) : "";
+}
+
 /// A line of the ledger, of split models, of language models and of what does not fit; nothing where there is nothing.
 std::string ledger_text(DataSize part, const Prediction& p) {
   const bool split = p.split.tensor * p.split.context * p.split.pipeline > 1 || p.split.zero > 0;
@@ -124,6 +132,8 @@ const std::vector<Row>& own_rows() {
       {"MFU", [](const Prediction& p) { return percent(p.mfu); }},
       {"HFU", [](const Prediction& p) { return p.tokens_per_sample ? percent(p.hfu) : ""; }},
       {"model FLOPs per GPU", [](const Prediction& p) { return p.tokens_per_sample ? to_text(p.rate_per_gpu()) : ""; }},
+      {"power per GPU", power_text},
+      {"  clocks fall to", clocks_text},
       {"memory per GPU", memory_text},
       {"  weights", [](const Prediction& p) { return ledger_text(p.memory.weights, p); }},
       {"  gradients", gradients_text},

@@ -87,6 +87,14 @@ struct InputPart {
   std::string note;                          // of the prediction's: that the loader is taken to keep up
 };
 
+/// What a GPU draws, and how far its clocks fall (cost/power.h).
+struct PowerPart {
+  Power working{};      // mean while kernels run
+  Power idle{};         // where none does
+  Power limit{};        // what it may draw
+  double slowdown = 1;  // how many times as long kernels bound by arithmetic take, as clocks fall to the limit
+};
+
 struct Prediction {
   Fidelity fidelity = Fidelity::kAnalytic;
   std::string architecture;  // where the weights live, in the words of Wang et al.
@@ -115,6 +123,7 @@ struct Prediction {
   double hfu = 0;               // FLOPs that kernels execute, likewise
   std::optional<std::pair<Time, Time>> bounds;  // aggregate: ideal overlap, no overlap
   std::vector<Segment> critical_path;
+  std::optional<PowerPart> power;    // where somebody measured what its work draws
   std::optional<PriceRate> price;    // of the whole cluster, spares too
   std::optional<Training> training;  // where a run's length is stated
   std::optional<Goodput> goodput;    // where somebody says how often something fails

@@ -40,9 +40,8 @@ struct DrawnByPass {
 
 struct SustainedClocks {
   double slowdown = 1;  // s
-  Power drawn{};        // P(s): mean while kernels run, idle included
-
-  friend bool operator==(const SustainedClocks&, const SustainedClocks&) = default;
+  Power drawn{};        // P(s): mean while kernels run, idle included; zero: nobody knows
+  DrawnByPass pass{};   // what it is of
 };
 
 /// Requires a limit above what an idle GPU draws. Nothing drawn, or no time: 1 and idle.

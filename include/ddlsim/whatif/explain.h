@@ -8,6 +8,7 @@
 //
 //   step          its parts, throughput, MFU
 //   software      the factor on GPU time
+//   power         what a GPU draws, and clocks that fall (cost/power.h)
 //   compute       kernels by layer, the largest; without a profile the largest layer's roofline
 //   memory-bound  likewise; weight update, copies
 //   launch, other, input

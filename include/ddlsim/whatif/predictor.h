@@ -19,6 +19,7 @@ namespace ddlsim::whatif {
 struct Outline {
   Time step{};
   Time kernels{};  // of a step: while they run
+  std::optional<answer::PowerPart> power{};
 };
 
 class Predictor {

@@ -6,9 +6,10 @@
 //   time   = start-up + steps x step time + floor(epochs / evaluate_every) x evaluation
 //            + floor(steps x step time / checkpoint_every) x checkpoint
 //   cost   = (servers + spares) x price of a server x time      by the second; start-up is paid like the rest
-//   energy = GPUs x TDP x (steps x (compute + memory) + evaluations)     none while waiting, in the first epoch too
-//            x (1 + worked again / counted), where something fails
-//   utilisation = energy / (GPUs x TDP x time)
+//   working = (steps x (compute + memory) + evaluations) x (1 + worked again / counted), where something fails
+//   energy = GPUs x (working power x working + idle power x (time - working))    powers where they are known
+//            (cost/power.h); else GPUs x TDP x working, and none while waiting, in the first epoch too
+//   utilisation = working / time
 //   CO2    = energy x carbon intensity
 //
 // Servers whose network reaches its rate for minutes alone give a run what they sustain (hardware::Node).
@@ -19,8 +20,8 @@
 // Where somebody says how often something fails, time = start-up + (steps and evaluations) / goodput instead, of which
 // checkpoints and failures have their shares, and spares are paid for too (whatif/goodput.h).
 //
-// Limits: a GPU that waits draws power too, and hosts, switches and cooling are not counted: the energy is a lower
-// bound of the bill's. Kernels bound by memory draw less than the TDP. Queues are not counted.
+// Limits: hosts, switches and cooling are not counted: the energy is a lower bound of the bill's. By TDP a GPU that
+// waits draws nothing, and kernels bound by memory draw as much as products do. Queues are not counted.
 //
 // Worked example: 1,281,167 images, 90 epochs, a global batch of 256 on one server of 8 GPUs of 300 W at 24.48 $/h, a
 // step of 100 ms of which kernels run 80: 90 x 5005 = 450,450 steps, 45,045 s = 12.51 h, 306.31 $; 8 x 300 W x 36,036 s
@@ -75,6 +76,7 @@ struct StepShape {
   std::int64_t global_batch = 1;
   std::optional<std::int64_t> tokens_per_sample;
   std::optional<answer::Goodput> goodput{};  // nothing: nothing fails
+  std::optional<answer::PowerPart> power{};    // nothing: nobody measured what its work draws
   std::optional<Time> first_epoch_step{};    // of the epoch that reads from storage; nothing: as the others
 };
 

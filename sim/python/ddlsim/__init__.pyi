@@ -113,6 +113,12 @@ class Training(Record):
     energy_j: float
     gpu_utilisation: float
 
+class Power(Record):
+    working_w: float
+    idle_w: float
+    limit_w: float
+    slowdown: float
+
 class Prediction:
     title: str
     fidelity: str
@@ -142,6 +148,7 @@ class Prediction:
     tokens_per_s: float
     tokens_per_s_per_gpu: float
     bounds_s: Record
+    power: Power
     price_usd_per_h: float
     training: Training
     def to_dict(self) -> dict[str, Any]: ...

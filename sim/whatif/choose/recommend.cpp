@@ -313,7 +313,8 @@ bool Recommender::try_way(std::size_t candidate, Scenario& scenario, const Way& 
   StepShape shape{.step = outline->step,
                   .kernels = outline->kernels,
                   .global_batch = global_batch,
-                  .tokens_per_sample = tokens_of(*scenario.model)};
+                  .tokens_per_sample = tokens_of(*scenario.model),
+                  .power = outline->power};
   if (const auto first_epoch = in_first_epoch(scenario)) {
     const auto first = predictor_.outline(*first_epoch);
     if (!first) {

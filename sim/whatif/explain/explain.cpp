@@ -92,6 +92,7 @@ class Explainer {
     step();
     rates_of_work();
     software();
+    power();
     if (is_plain(question_)) {
       kernels("compute", "K_c", &cost::LayerTime::compute);
       kernels("memory-bound", "K_m", &cost::LayerTime::memory);
@@ -120,6 +121,7 @@ class Explainer {
   void step();
   void rates_of_work();
   void software();
+  void power();
   void kernels(const std::string& name, const std::string& symbol, Time cost::LayerTime::*bound);
   void roofline();
   void gpu_time();
@@ -280,7 +282,8 @@ void Explainer::kernels(const std::string& name, const std::string& symbol, Time
   }
   const cost::PricedClass& all = prices.classes[rank_class()];
   if (equation.empty()) return;
-  keep(part.is(equation, symbol == "K_c" ? all.compute / prices.factor.compute : all.memory / prices.factor.memory));
+  const double arithmetic = prices.factor.compute * prices.clocks.slowdown;
+  keep(part.is(equation, symbol == "K_c" ? all.compute / arithmetic : all.memory / prices.factor.memory));
 }
 
 /// Of the layer that takes longest, forward: arithmetic or memory, whichever is slower (no profile, no measurement).
@@ -324,16 +327,42 @@ void Explainer::roofline() {
   parts_.push_back(part.is("max" + times + (more > 0 ? " + u * min" + times : ""), time.kernels()));
 }
 
+/// Of one pass of all of the model's layers.
+void Explainer::power() {
+  if (!question_.layers || question_.layers->clocks.drawn <= Power::zero()) return;
+  const cost::SustainedClocks& clocks = question_.layers->clocks;
+  const hardware::Gpu& gpu = scenario_.cluster.node.gpu;
+  const std::string file = fmt::format("hardware/gpus/{}.yaml", gpu.id);
+  PartBuilder part("power", "what a GPU draws while kernels run; clocks fall where it would be over the limit", "w");
+  part.with("w_idle", "where none runs", gpu.draw->idle, "measured", file)
+      .with("A", "FLOPs of a pass, at the clocks of short bursts", clocks.pass.arithmetic, "analytic", "cost/power.h")
+      .with("M", "bytes that it reads and writes", clocks.pass.memory, "analytic", "cost/power.h")
+      .with("C", "its kernels bound by arithmetic, at those clocks, software included", clocks.pass.compute,
+            to_string(prediction_.provenance), kernels_source())
+      .with("R", "its other kernels", clocks.pass.rest, to_string(prediction_.provenance), kernels_source())
+      .with("s", fmt::format("1 / clocks: the least for which w is at most {}", to_text(gpu.tdp)), clocks.slowdown,
+            "analytic", "cost/power.h");
+  parts_.push_back(part.is("w_idle + (A / (s * s) + M) / (s * C + R)", clocks.drawn));
+}
+
 void Explainer::gpu_time() {
   const cost::LayerPrices& prices = *question_.layers;
   const cost::PricedClass& all = prices.classes[rank_class()];
   const answer::Timeline& line = laid_.line;
   PartBuilder compute("compute", "kernels bound by arithmetic, all passes", "T_compute");
   compute.with("P", "passes of a step", passes(), "stated", "").above("f_c", "software", gpu_factor().compute);
-  compute.above("K_c", "kernels of one pass", all.compute / prices.factor.compute);
-  const bool decodes = line.decoding > Time::zero();
-  if (decodes) compute.with("decode", "decoding on the GPU", line.decoding, "assumed", "input.gpu_decode");
-  keep(compute.is(decodes ? "P * f_c * K_c + decode" : "P * f_c * K_c", line.parts.compute));
+  const double slowdown = prices.clocks.slowdown;
+  compute.above("K_c", "kernels of one pass", all.compute / (prices.factor.compute * slowdown));
+  std::string equation = "P * f_c * K_c";
+  if (slowdown > 1) {
+    compute.above("s", "clocks fall", slowdown);
+    equation = "P * s * f_c * K_c";
+  }
+  if (line.decoding > Time::zero()) {
+    compute.with("decode", "decoding on the GPU", line.decoding, "assumed", "input.gpu_decode");
+    equation += " + decode";
+  }
+  keep(compute.is(equation, line.parts.compute));
   PartBuilder memory("memory-bound", "kernels bound by memory, weight update, copying gradients", "T_memory");
   memory.with("P", "passes of a step", passes(), "stated", "")
       .above("f_m", "software", gpu_factor().memory)

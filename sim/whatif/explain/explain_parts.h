@@ -27,6 +27,8 @@ struct Explained {
   Explained(Bandwidth b) : value(b.in(bytes_per_second)), unit("B/s") {}       // NOLINT(google-explicit-constructor)
   Explained(Work w) : value(w.in(flops)), unit("FLOP") {}                      // NOLINT(google-explicit-constructor)
   Explained(ComputeRate r) : value(r.in(flops_per_second)), unit("FLOP/s") {}  // NOLINT(google-explicit-constructor)
+  Explained(Energy e) : value(e.in(joules)), unit("J") {}                      // NOLINT(google-explicit-constructor)
+  Explained(Power p) : value(p.in(watts)), unit("W") {}                        // NOLINT(google-explicit-constructor)
   Explained(double number, std::string_view of) : value(number), unit(of) {}
 };
 

@@ -214,6 +214,14 @@ std::int64_t passes_in_step(const Question& question) {
 
 }  // namespace
 
+std::optional<answer::PowerPart> power_of(const Question& question, const Laid& laid) {
+  const hardware::Gpu& gpu = question.scenario.cluster.node.gpu;
+  if (!gpu.draw || !laid.step || laid.step->clocks.drawn <= Power::zero()) return std::nullopt;
+  const cost::SustainedClocks& clocks = laid.step->clocks;
+  return answer::PowerPart{
+      .working = clocks.drawn, .idle = gpu.draw->idle, .limit = gpu.tdp, .slowdown = clocks.slowdown};
+}
+
 Expected<void> check_answer(const Question& question, Time laid_out, Time corrected) {
   if (auto sane = check_step(laid_out); !sane) return sane;
   const Scenario& scenario = question.scenario;
@@ -324,10 +332,12 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.input = input_part(question, prediction);
   prediction.interval_90.first =
       max(prediction.interval_90.first, min(least_step(question, prediction), prediction.step_time));
+  prediction.power = power_of(question, *laid);
   StepShape shape{.step = prediction.step_time,
                   .kernels = prediction.breakdown.compute + prediction.breakdown.memory,
                   .global_batch = prediction.split.global_batch(),
-                  .tokens_per_sample = prediction.tokens_per_sample};
+                  .tokens_per_sample = prediction.tokens_per_sample,
+                  .power = prediction.power};
   auto run = lasting_run(scenario, shape);
   if (!run) return tl::unexpected<Error>(std::move(run.error()));
   prediction.training = *run;

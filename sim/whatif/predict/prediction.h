@@ -1,6 +1,8 @@
 // A question's whole answer. Private to the room.
 #pragma once
 
+#include <optional>
+
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/plan/memory.h"
 #include "ddlsim/support/error.h"
@@ -9,6 +11,9 @@
 namespace ddlsim::whatif {
 
 [[nodiscard]] Expected<answer::Prediction> prediction_of(const Question& question);
+
+/// What a GPU draws; nothing: nobody measured it, or the step was not laid out of kernels.
+[[nodiscard]] std::optional<answer::PowerPart> power_of(const Question& question, const Laid& laid);
 
 /// What a step's work takes at its GPUs' peak: none can be faster.
 [[nodiscard]] Time least_of_work(const answer::Prediction& prediction);

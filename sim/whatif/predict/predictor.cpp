@@ -117,7 +117,9 @@ Expected<Outline> Predictor::outline(const Scenario& scenario) {
   const Time step = corrected_step(*question, laid->line.step);
   if (auto sane = check_answer(*question, laid->line.step, step); !sane) return tl::unexpected<Error>(sane.error());
   const double longer = step / laid->line.step;
-  return Outline{.step = step, .kernels = (laid->line.parts.compute + laid->line.parts.memory) * longer};
+  return Outline{.step = step,
+                 .kernels = (laid->line.parts.compute + laid->line.parts.memory) * longer,
+                 .power = power_of(*question, *laid)};
 }
 
 }  // namespace ddlsim::whatif

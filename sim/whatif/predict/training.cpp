@@ -163,10 +163,12 @@ answer::Training train(const Scenario& scenario, const StepShape& shape) {
   const Time kernels = min(shape.kernels, shape.step) * static_cast<double>(training.steps);
   // What is lost was worked as well.
   const double again = shape.goodput ? 1 + shape.goodput->recomputed / shape.goodput->share : 1;
-  const Power all = cluster.node.gpu.tdp * static_cast<double>(cluster.gpus());
+  const auto gpus = static_cast<double>(cluster.gpus());
+  const Power drawn = shape.power ? shape.power->working : cluster.node.gpu.tdp;
+  const Power idle = shape.power ? shape.power->idle : Power::zero();
   const Time working = (kernels + training.evaluation) * again;
   training.utilisation = working / training.time();
-  training.energy = all * working;
+  training.energy = (drawn * working + idle * max(training.time() - working, Time::zero())) * gpus;
   if (run.carbon) training.carbon = *run.carbon * training.energy;
   if (const auto price = price_of_cluster(scenario, shape.goodput)) training.cost = *price * training.time();
   return training;
