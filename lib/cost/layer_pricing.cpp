@@ -71,7 +71,8 @@ bool operator==(const PriceInputs& a, const PriceInputs& b) {
                     one.limited_by_power);
   };
   const bool same_power = !a.limited_by_power || (a.gpu->draw == b.gpu->draw && a.gpu->tdp == b.gpu->tdp);
-  return values(a) == values(b) && same_power && same_rates(*a.gpu, *b.gpu) && (!a.by_profiles || same_profiles(*a.gpu, *b.gpu));
+  return values(a) == values(b) && same_power && same_rates(*a.gpu, *b.gpu) &&
+         (!a.by_profiles || same_profiles(*a.gpu, *b.gpu));
 }
 
 bool limited_by_power(const plan::Job& job) {

@@ -12,7 +12,7 @@ constexpr double kPrecise = 1e-13;
 
 SustainedClocks sustained_clocks(const DrawnByPass& pass, const hardware::PowerDraw& draw, Power limit) {
   const double idle = draw.idle.in(watts);
-  const double room = limit.in(watts) - idle;
+  const double room = limit.in(watts)-idle;
   const double arithmetic = pass.arithmetic.in(joules);
   const double memory = pass.memory.in(joules);
   const double compute = pass.compute.in(seconds);

@@ -91,8 +91,8 @@ void kinds(const Catalog* /*catalog*/, Candidates& to) {
 }
 
 void explained_parts(const Catalog* /*catalog*/, Candidates& to) {
-  for (const char* part :
-       {"step", "software", "power", "compute", "memory-bound", "launch", "other", "all-reduce", "exposed", "input", "memory"}) {
+  for (const char* part : {"step", "software", "power", "compute", "memory-bound", "launch", "other", "all-reduce",
+                           "exposed", "input", "memory"}) {
     to.words.push_back({part, {}});
   }
 }

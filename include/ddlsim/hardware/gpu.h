@@ -109,7 +109,7 @@ struct Gpu {
   std::optional<bool> half_units{};          // fp16 has units of its own, whatever peaks are stated; nothing: by them
   std::optional<GpuGeneration> nccl_tuning;  // nothing: nobody says, or NCCL does not run on it
   bool peer_to_peer = true;                  // over PCIe; without it GPUs meet in the host's memory
-  Power tdp{};  // what it may draw: its power limit
+  Power tdp{};                               // what it may draw: its power limit
   std::optional<PowerDraw> draw;
   /// What may answer for its kernels: its own first, then those of GPUs of its architecture, the nearest first. They
   /// come with the GPU from the catalogue; stated: somebody named one, or none.

@@ -96,7 +96,7 @@ struct Job {
   bool gpu_time_measured = false;                      // that factor is from a measured step of this model here
   /// What the framework takes on top of kernels (plan/software.h); null: nothing, kernels alone.
   std::shared_ptr<const hardware::SoftwareProfile> software;
-  std::shared_ptr<const std::vector<double>> stands_for;  // of a model that is shorter than the whole: layers of it
+  std::shared_ptr<const std::vector<double>> stands_for;      // of a model that is shorter than the whole: layers of it
   std::optional<hardware::SoftwareFactor> software_of_whole;  // of the whole model, where this one is a part of it
   Stated<std::optional<double>> software_year;                // nothing: new
   Stated<std::optional<bool>> software_fused;                 // blocks run as fused kernels; nothing: nobody says

@@ -76,7 +76,7 @@ struct StepShape {
   std::int64_t global_batch = 1;
   std::optional<std::int64_t> tokens_per_sample;
   std::optional<answer::Goodput> goodput{};  // nothing: nothing fails
-  std::optional<answer::PowerPart> power{};    // nothing: nobody measured what its work draws
+  std::optional<answer::PowerPart> power{};  // nothing: nobody measured what its work draws
   std::optional<Time> first_epoch_step{};    // of the epoch that reads from storage; nothing: as the others
 };
 

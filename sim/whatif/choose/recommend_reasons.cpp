@@ -186,7 +186,10 @@ std::vector<std::string> notes_of(const Scenario& scenario, bool precision_state
     notes.push_back(fmt::format("input: the loader is taken to keep up; the cheapest choice needs {} {}",
                                 significant(rate, 4), plural(scenario.model->sample, "/s")));
   }
-  notes.emplace_back("energy: the GPUs' TDP while kernels run; waiting GPUs, hosts and cooling are not counted");
+  notes.emplace_back(
+      "energy: what the GPUs draw where their work was measured (list gpus ID: power), else their TDP while kernels "
+      "run; "
+      "without hosts and cooling");
   notes.push_back("the cheapest as `predict` has it:" + as_settings(best.settings));
   if (result.fastest != result.cheapest) {
     notes.push_back("the fastest:" + as_settings(result.choices[result.fastest].settings));

@@ -460,7 +460,9 @@ void add_run_notes(const Scenario& scenario, const Prediction& prediction, std::
                     to_text_in_bits(node.network.bandwidth), to_text_in_bits(*node.network_sustained)));
   }
   if (prediction.training) {
-    notes.emplace_back("energy: the GPUs' TDP while kernels run; waiting GPUs, hosts and cooling are not counted");
+    notes.emplace_back(
+        prediction.power ? "energy: what the GPUs draw, without hosts and cooling"
+                         : "energy: the GPUs' TDP while kernels run; waiting GPUs, hosts and cooling are not counted");
     if (!prediction.training->cost) {
       notes.push_back(fmt::format("cost: nobody says what {} costs (--price \"{}=12 $/h\")", node.name, node.id));
     }

@@ -30,8 +30,8 @@ struct ShortModel {
 
   std::shared_ptr<const workload::Model> model;
   std::shared_ptr<const std::vector<double>> stands_for;  // of each layer here: how many of the whole model
-  std::vector<std::size_t> source;  // of each layer of the whole model: its like here
-  std::vector<Place> places;        // from none to all
+  std::vector<std::size_t> source;                        // of each layer of the whole model: its like here
+  std::vector<Place> places;                              // from none to all
   std::vector<Repeated> runs;
   std::vector<std::size_t> next;  // the next layer of the whole model with the same like; at least all: there is none
 

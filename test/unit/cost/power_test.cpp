@@ -8,7 +8,9 @@ namespace ddlsim::cost {
 namespace {
 
 hardware::PowerDraw drawn() {
-  return {.idle = watts(121), .memory = picojoules_per_byte(131), .arithmetic = {{Precision::kBf16, picojoules_per_flop(1.1)}}};
+  return {.idle = watts(121),
+          .memory = picojoules_per_byte(131),
+          .arithmetic = {{Precision::kBf16, picojoules_per_flop(1.1)}}};
 }
 
 Power power_at(const DrawnByPass& pass, const hardware::PowerDraw& draw, double s) {
@@ -25,7 +27,8 @@ TEST_CASE("clocks fall until what work draws is the limit: the worked example") 
 }
 
 TEST_CASE("clocks stay where work draws less than it may") {
-  const DrawnByPass pass{.arithmetic = joules(20), .memory = joules(10), .compute = milliseconds(50), .rest = milliseconds(50)};
+  const DrawnByPass pass{
+      .arithmetic = joules(20), .memory = joules(10), .compute = milliseconds(50), .rest = milliseconds(50)};
   const SustainedClocks clocks = sustained_clocks(pass, drawn(), watts(700));
   CHECK(clocks.slowdown == 1);
   CHECK(clocks.drawn.in(watts) == Approx(421));
@@ -41,12 +44,15 @@ TEST_CASE("a lower limit never makes a pass faster, nor does faster arithmetic m
     for (const double rest : {0.0, 40.0, 100.0}) {
       double before = 0;
       for (double limit = 700; limit > 130; limit *= 0.9) {
-        const DrawnByPass pass{.arithmetic = joules(80), .memory = joules(memory), .compute = milliseconds(100),
+        const DrawnByPass pass{.arithmetic = joules(80),
+                               .memory = joules(memory),
+                               .compute = milliseconds(100),
                                .rest = milliseconds(rest)};
         const SustainedClocks clocks = sustained_clocks(pass, drawn(), watts(limit));
         CHECK(clocks.slowdown >= before);
         before = clocks.slowdown;
-        if (clocks.slowdown > 1) CHECK(power_at(pass, drawn(), clocks.slowdown).in(watts) == Approx(limit).epsilon(1e-9));
+        if (clocks.slowdown > 1)
+          CHECK(power_at(pass, drawn(), clocks.slowdown).in(watts) == Approx(limit).epsilon(1e-9));
         DrawnByPass faster = pass;
         faster.compute = pass.compute * 0.8;
         const Time longer = pass.compute * clocks.slowdown;

@@ -100,7 +100,6 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   Job job = job_of(1024);
   CHECK(feature(job, SoftwareFeature::kAlways) == 1);
   CHECK(feature(job, SoftwareFeature::kVolta) == 1);
-  CHECK(feature(job, SoftwareFeature::kHopper) == 0);
   Job later = job;
   later.cluster.node.gpu.architecture = "Turing";  // which has Volta's rows in NCCL, and products of its own
   CHECK(feature(later, SoftwareFeature::kVolta) == 0);
@@ -111,9 +110,8 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   later.cluster.node.gpu.kernels_of.clear();
   later.cluster.node.gpu.architecture = "Blackwell";
   later.cluster.node.gpu.nccl_tuning = hardware::GpuGeneration::kBlackwell;
-  CHECK(feature(later, SoftwareFeature::kHopper) == 1);
+  CHECK(feature(later, SoftwareFeature::kAda) == 0);
   later.cluster.node.gpu.kernels_of = "Ampere";  // GeForce
-  CHECK(feature(later, SoftwareFeature::kHopper) == 0);
   CHECK(feature(later, SoftwareFeature::kAda) == 1);
   CHECK(feature(job, SoftwareFeature::kMemory32) == 0);
   CHECK(feature(job, SoftwareFeature::kAttention) == 0);

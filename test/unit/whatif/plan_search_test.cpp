@@ -124,6 +124,21 @@ TEST_CASE("plan search: own runs decide, and the result is that of trying every 
   check_same(with("1x1@2 = 400 ms"), options);
 }
 
+TEST_CASE("plan search: clocks that fall are those of the whole model, however its stages are cut", "[unit][whatif]") {
+  for (const char* limit : {"700 W", "300 W"}) {
+    check_same({{"model", "llama_3_2_1b", {}},
+                {"node", "dgx-h100", {}},
+                {"gpus_per_node", "4", {}},
+                {"global_batch", "16", {}},
+                {"gpu.power_limit", limit, {}},
+                {"parallel.context", "1", {}},
+                {"parallel.recompute", "none", {}},
+                {"parallel.sequence", "no", {}},
+                {"parallel.schedule", "1f1b", {}}},
+               {.explain = false});
+  }
+}
+
 TEST_CASE("plan search: the result is that of trying every plan", "[unit][whatif]") {
   const PlanOptions time{.explain = false};
   check_same(job({}), time);

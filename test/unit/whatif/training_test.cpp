@@ -45,6 +45,56 @@ TEST_CASE("training: 90 epochs of ImageNet, by hand", "[unit][whatif]") {
   CHECK(run.carbon.value().in(kilograms) == Approx(24.024 * 0.4));
 }
 
+TEST_CASE("training: where a GPU's power is known it draws that, and while it waits what it draws idle",
+          "[unit][whatif]") {
+  const Scenario s = job({{"training.steps", "1000", {}}}).value();
+  StepShape shape = kStep;
+  shape.power = answer::PowerPart{.working = watts(250), .idle = watts(50), .limit = watts(300)};
+  const answer::Training run = train(s, shape);
+  CHECK(run.utilisation == Approx(0.8));
+  CHECK(run.energy.in(joules) == Approx(8 * (250.0 * 80 + 50.0 * 20)));
+}
+
+TEST_CASE("training: a GPU of the catalogue that was measured at its limit draws that", "[unit][whatif]") {
+  const auto asked = [](const char* limit) {
+    return predict(resolve(catalog(), std::vector<Override>{{"model", "llama_3_1_8b", {}},
+                                                            {"node", "dgx-h100", {}},
+                                                            {"parallel.zero", "3", {}},
+                                                            {"training.steps", "1000", {}},
+                                                            {"gpu.power_limit", limit, {}}})
+                       .value())
+        .value();
+  };
+  const auto free = asked("1200 W");
+  const auto held = asked("700 W");
+  const auto low = asked("400 W");
+  REQUIRE((free.power && held.power && low.power));
+  CHECK(free.power->slowdown == 1);
+  CHECK(free.power->working.in(watts) > 700);
+  CHECK(held.power->working.in(watts) == Approx(700));
+  CHECK(held.breakdown.compute / free.breakdown.compute == Approx(held.power->slowdown));
+  CHECK(held.breakdown.memory / free.breakdown.memory == Approx(1));
+  CHECK(low.step_time > held.step_time);
+  CHECK(low.training->energy < held.training->energy);
+  const Time waiting = low.training->time() * (1 - low.training->utilisation);
+  const Energy one = low.power->working * (low.training->time() - waiting) + low.power->idle * waiting;
+  CHECK(low.training->energy.in(joules) == Approx(8 * one.in(joules)));
+  CHECK_THAT(refused({{"gpu.power_limit", "200 W", {}}}), Contains("nobody measured what work draws on"));
+  const auto below = resolve(
+      catalog(),
+      std::vector<Override>{{"model", "resnet50", {}}, {"node", "dgx-h100", {}}, {"gpu.power_limit", "121 W", {}}});
+  REQUIRE_FALSE(below);
+  CHECK_THAT(to_string(below.error()), Contains("121 W where no kernel runs"));
+}
+
+TEST_CASE("training: shares that somebody stated are reached at any clock", "[unit][whatif]") {
+  const auto p = predict(resolve(catalog(), std::vector<Override>{{"model", "llama_3_1_8b", {}},
+                                                                  {"node", "dgx-h100", {}},
+                                                                  {"efficiency.compute", "70 %", {}}})
+                             .value());
+  CHECK_FALSE(p.value().power);
+}
+
 TEST_CASE("training: start-up, evaluations and checkpoints take their time", "[unit][whatif]") {
   const Scenario s = job({{"training.samples", "25600", {}},  // 100 steps of 100 ms: 10 s an epoch
                           {"training.epochs", "9", {}},
