@@ -250,6 +250,7 @@ std::optional<std::string> layout_of(const io::Case& one) {
 }
 
 std::optional<std::string> software_optimizer_of(const io::Case& one) {
+  if (says(one, "optimizer", "fused")) return "fused";
   const std::string framework = lower_case(one.framework);
   const bool first = has_any(framework, {"tensorflow 1", "tensorflow1"});
   if (first && composes_operators(one) && has(lower_case(one.model), "bert")) return "for-loop";
