@@ -24,6 +24,9 @@ OPTIMIZERS = {"resnet50": "sgd-momentum", "vgg16": "sgd-momentum"}
 TIMM = ("resnet50d", "se_resnet50", "se_resnext50_32x4d", "inception_v4", "inception_resnet_v2", "xception", "nasnet_large",
         "darknet53", "vit_small", "vit_tiny")
 UNFROZEN = ("maskrcnn_resnet50_fpn", "fasterrcnn_resnet50_fpn", "retinanet_resnet50_fpn")
+# PyTorch has no one kernel of attention for fewer heads of keys in 32 bits, nor for Falcon's single one, which transformers
+# leaves to it: the kernels of these steps have isneginf of its composed one, and no flash, fmha or sdpa.
+GROUPED = ("llama_3_2_1b", "llama_3_2_3b", "llama_3_1_8b", "tinyllama_1_1b", "qwen2_5_7b", "mistral_7b", "qwen3_8b")
 
 
 def described(row):
@@ -48,7 +51,8 @@ def case_of(row, facts, source, number, busy=False):
         extra["tf32"] = "no"  # PyTorch's convolutions take it unless they are told
     if "lora_rank" in row:
         extra["task"] = "lora"
-    if row.get("attention") == "eager":
+    single = precision in ("fp32", "tf32")
+    if row.get("attention") == "eager" or row["model"] == "falcon_7b" or (single and row["model"] in GROUPED):
         extra["flash_attention"] = "no"
     if parts > 1:
         extra.update({"grad_accum": parts, "micro_batch": row["batch"], "global_batch": row["batch"] * parts})

@@ -28,7 +28,7 @@ Expected<void> keep_first_layers(workload::Model& model, std::int64_t layers) {
   const auto each = std::count_if(begin, begin + length, workload::is_attention);
   if (each == 0 || layers % each != 0 || layers / each > all) {
     return fail(ErrorCode::kUnsupported,
-                fmt::format("'{}' has {} blocks of {} layers, none of {} in all", model.name, all, each, layers));
+                fmt::format("'{}' has {} blocks of {} layers: no {} of them", model.name, all, each, layers));
   }
   model.layers.erase(begin + layers / each * length, begin + all * length);
   return {};
