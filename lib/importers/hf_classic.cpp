@@ -107,6 +107,7 @@ const char* activation_of(ConfigReader& config, const char* key, const char* oth
     config.report(key, "is '" + name.substr(0, 60) + "'", {"known: relu, silu, swish, tanh, gelu and its variants"},
                   ErrorCode::kUnsupported);
   }
+  if (name == "quick_gelu") return "quick_gelu";
   return name == "gelu_new" ? "gelu_new" : "gelu";
 }
 

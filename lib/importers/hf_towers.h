@@ -63,7 +63,8 @@ struct Positions {
 /// Tokens of a sample: as asked for, else all of the table's positions; more than it has is a fault.
 std::int64_t tokens_of(ConfigReader& config, const Request& request, const Positions& table);
 
-/// relu, gelu, gelu_new, silu or tanh by the config's name of it; gelu for its other variants. Any other is reported.
+/// relu, gelu, gelu_new, quick_gelu, silu or tanh by the config's name of it; gelu for its other variants. Any other is
+/// reported.
 const char* activation_of(ConfigReader& config, const char* key, const char* otherwise);
 
 /// The size under `hidden_key`; heads that do not divide it are a fault.

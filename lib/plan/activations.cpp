@@ -40,9 +40,10 @@ class Keeper {
   Keeper(const ActivationCut& cut, bool drops, bool decodes)
       : cut_(cut),
         element_(activation_size(cut.precision).in(bytes)),
-        of_logit_(!cut.single               ? element_ + 4
-                  : decodes || cut.autocast ? kSingleLoss
-                                            : 3 * element_),
+        of_logit_(!cut.single    ? element_ + 4
+                  : decodes      ? kSingleLoss
+                  : cut.autocast ? 2 * kSingle + element_
+                                 : 3 * element_),
         batch_(static_cast<double>(cut.batch)),
         tensor_(static_cast<double>(cut.tensor)),
         rows_(1.0 / static_cast<double>(cut.context)),
@@ -53,9 +54,11 @@ class Keeper {
         drops_(drops),
         autocast_(cut.autocast) {}
 
-  /// `trains`: whether the layer's weights, or an adapter's beside them, have a gradient.
-  KeptActivations next(const wl::Layer& layer, const wl::Layer* after, bool trains) {
+  /// `trains`: whether the layer's weights, or an adapter's beside them, have a gradient. `capped`: a cap of logits
+  /// lies between it and `after`.
+  KeptActivations next(const wl::Layer& layer, const wl::Layer* after, bool trains, bool capped) {
     kept_ = {};
+    capped_ = capped;
     layer_ = &layer;
     after_ = after;
     trains_ = trains;
@@ -65,6 +68,7 @@ class Keeper {
     }
     kept_.casts = cast_weights(layer, cut_);
     const bool was_kept = std::exchange(output_kept_, false);
+    if (!std::holds_alternative<wl::Linear>(*layer.op) && !wl::is_dropout(layer)) norm_wide_ = false;
     std::visit([&](const auto& op) { keep(op, was_kept); }, *layer.op);
     if (wl::runs_forward_alone(layer)) kept_ = {.working = kept_.working};
     return kept_;
@@ -96,8 +100,8 @@ class Keeper {
       working(part_, whole_);
       return;
     }
-    // Products that read one tensor keep it once.
-    if (!was_kept && trains_ && std::find(sources_.begin(), sources_.end(), in) == sources_.end()) {
+    // Products that read one tensor keep it once; of one in fp32 each its own copy in the format of a product.
+    if (!was_kept && trains_ && (norm_wide_ || !has(sources_, in))) {
       always(element_ * in * whole_);
       sources_.push_back(in);
     }
@@ -108,7 +112,8 @@ class Keeper {
     working(whole_, part_);
     if (ends_in_loss()) {
       // Gradients of the logits take the place of the logits.
-      kept_.loss = bytes(batch_ * static_cast<double>(layer_->output_elements) * part_ * of_logit_);
+      const double of_logit = of_logit_ + (capped_ ? element_ : 0);
+      kept_.loss = bytes(batch_ * static_cast<double>(layer_->output_elements) * part_ * of_logit);
       working(whole_, 0);
     }
   }
@@ -132,7 +137,9 @@ class Keeper {
     const double cut = of_heads ? part_ : whole_;
     always((element * elements_in(layer_->in) + statistics * rows_in(layer_->in)) * cut);
     working(cut, cut);
-    if (!of_heads) parted_ = false;
+    if (of_heads) return;
+    parted_ = false;
+    norm_wide_ = wide() > element_;
   }
 
   void keep(const wl::Pointwise& op, bool) {
@@ -145,15 +152,26 @@ class Keeper {
       return;
     }
     working(cut, cut);
-    const bool single = cut_.single && op.composite == wl::Composite::kGeluNew;
-    if (op.reads == wl::Reads::kInput) always((single ? single_gelu() : element_) * in * cut);
+    if (op.reads == wl::Reads::kInput) always(of_activation(op) * in * cut);
     if (op.reads == wl::Reads::kMask) always(in * cut);
+    // What comes out is no product's input where something lies between.
+    if (op.reads == wl::Reads::kOutput && is_changed()) always(element_ * in * cut);
     // What comes out of it is another tensor than what products of that size have read before.
     if (op.reads == wl::Reads::kInput || op.reads == wl::Reads::kOutput) std::erase(sources_, in);
     used_ = used_ || (!layer_->in.empty() && layer_->in.back() == width_);
   }
-  /// What is raised to a power, its hyperbolic tangent and both factors of the product that ends it.
-  [[nodiscard]] double single_gelu() const { return 3 * wide() + element_; }
+  /// Whether a dropout or a scaling makes another tensor of what this layer makes.
+  [[nodiscard]] bool is_changed() const {
+    const auto* op = after_ != nullptr && after_->op ? std::get_if<wl::Pointwise>(&*after_->op) : nullptr;
+    return op != nullptr && (op->reads == wl::Reads::kMask || op->reads == wl::Reads::kNothing);
+  }
+  /// Of GPT-2's GELU what is raised to a power, its hyperbolic tangent and both factors of the product that ends it; of
+  /// CLIP's these two.
+  [[nodiscard]] double of_activation(const wl::Pointwise& op) const {
+    if (!cut_.single) return element_;
+    if (op.composite == wl::Composite::kGeluNew) return 3 * wide() + element_;
+    return op.composite == wl::Composite::kQuickGelu ? 2 * element_ : element_;
+  }
   void keep(const wl::Combine& op, bool) {
     // Both factors may be halves of what one product made.
     const bool halves = op.product && parted_ && !layer_->in.empty() && 2 * layer_->in.back() == width_;
@@ -174,10 +192,12 @@ class Keeper {
     const double rows = static_cast<double>(layer_->in.front());
     const double width = static_cast<double>(layer_->in.back());
     const double keys = op.keys == 0 ? rows : static_cast<double>(op.keys);
-    always(element_ * width * (2 * rows + 2 * keys) * part_);
-    const double softmax = op.wide ? std::max(element_, kSingle) : wide();
-    const bool copied = drops_ || softmax > element_;  // what the product with the values reads
-    const double per_score = softmax + (copied ? element_ : 0) + (drops_ ? 1 : 0);
+    const bool composed = op.biased && cut_.composed;
+    const double inner = composed ? std::max(element_, kSingle) : element_;
+    always(width * (rows * (inner + element_) + 2 * keys * inner) * part_);
+    const double softmax = op.wide || composed ? std::max(element_, kSingle) : wide();
+    const bool copied = drops_ || softmax > inner;  // what the product with the values reads
+    const double per_score = softmax + (copied ? inner : 0) + (drops_ ? 1 : 0);
     makes(element_ * width * rows * part_);
     kept_.core = bytes(per_score * static_cast<double>(op.heads) * rows * keys * part_ * batch_);
     working(2 * part_, 2 * part_);
@@ -221,6 +241,10 @@ class Keeper {
     parted_ = false;
   }
 
+  static bool has(const std::vector<double>& sizes, double size) {
+    return std::find(sizes.begin(), sizes.end(), size) != sizes.end();
+  }
+
   const ActivationCut& cut_;
   double element_;
   double of_logit_ = 0;
@@ -234,6 +258,7 @@ class Keeper {
   bool drops_;
   bool autocast_ = false;
   bool trains_ = true;
+  bool capped_ = false;
   KeptActivations kept_;
   const wl::Layer* layer_ = nullptr;
   const wl::Layer* after_ = nullptr;
@@ -241,6 +266,7 @@ class Keeper {
   bool used_ = false;    // something has worked on it since
   std::int64_t width_ = 0;
   bool output_kept_ = false;     // the layer before keeps what it made
+  bool norm_wide_ = false;       // products read what a norm made in fp32
   std::vector<double> sources_;  // elements of whole tensors that products of this block have kept
 };
 
@@ -276,7 +302,8 @@ std::vector<KeptActivations> kept_activations(std::span<const workload::Layer> l
   std::vector<KeptActivations> kept;
   kept.reserve(layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    kept.push_back(keeper.next(layers[i], after_cap(layers, i + 1), adapted[i]));
+    const wl::Layer* after = after_cap(layers, i + 1);
+    kept.push_back(keeper.next(layers[i], after, adapted[i], after != nullptr && after != &layers[i + 1]));
   }
   return kept;
 }

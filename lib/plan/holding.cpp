@@ -148,6 +148,14 @@ bool casts_weights(const Job& job) {
          job.parallel.frozen_bits == 0;
 }
 
+bool in_single_operations(const Job& job) { return job.software_fused.get() == false && !job.fusion.pointwise; }
+
+/// transformers' T5 by PyTorch's scaled_dot_product_attention, which takes no fused kernel with a bias that is trained.
+bool composes_biased(const Job& job) {
+  constexpr double kSince = 2026;  // kernels of bench/calibrate/measured; before, scores were in the model's format
+  return in_single_operations(job) && job.software_year.get().value_or(0) >= kSince;
+}
+
 ActivationCut activation_cut_of(const Job& job) {
   return {.tensor = job.parallel.tensor,
           .context = job.parallel.context,
@@ -155,11 +163,12 @@ ActivationCut activation_cut_of(const Job& job) {
           .batch = job.batch,
           .precision = job.precision,
           .expert_load = expert_load(job.parallel),
-          .single = job.software_fused.get() == false && !job.fusion.pointwise,
+          .single = in_single_operations(job),
           .whole_experts = has_whole_experts(job.parallel),
           .autocast = job.parallel.states.value_or(States::kFp32) == States::kFp32 && job.software_fused.get() == false,
           .casts = casts_weights(job),
           .adapters = job.parallel.lora_rank > 0,
+          .composed = composes_biased(job),
           .ring = goes_round(job.parallel)};
 }
 
@@ -254,8 +263,9 @@ DataSize add_activations(const Job& job, const HeldPart& part, const Plainly& pl
   DataSize above;
   for (std::size_t i = part.count; i-- > 0;) {
     const std::size_t layer = part.model_layer + i;
-    const Most here{casts, others + min(below, on_gpu), plain.loss[layer],
-                    plain.again[layer] + plain.gradients[layer] + weight_gradients[i], above};
+    const DataSize working = plain.again[layer] + plain.gradients[layer] + weight_gradients[i];
+    const DataSize loss = plain.loss[layer];
+    const Most here{casts, others + min(below, on_gpu), loss, beside_loss(job, loss, working), above};
     if (here.sum() > most.sum()) most = here;
     if (!made.empty()) above += made[i];
     below -= plain.kept[layer];
@@ -366,6 +376,11 @@ void add_boundaries(const Job& job, StepPlan& plan) {
 }
 
 }  // namespace
+
+DataSize beside_loss(const Job& job, DataSize loss, DataSize working) {
+  constexpr double kGone = 2.0 / 3;
+  return in_single_operations(job) ? max(working - loss * kGone, DataSize::zero()) : working;
+}
 
 const Plainly& kept_by(const Job& job, const StepPlan& plan, Memo& memo) {
   const KeptKey key{.model = plan.model.get(),

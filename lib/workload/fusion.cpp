@@ -102,10 +102,26 @@ void fuse_attention(Layer& layer) {
 /// Copies of keys and values, or the sums of their gradients.
 primitives::Kernel copies(std::int64_t elements) { return {primitives::MemoryBoundKernel{.elements = elements}}; }
 
+/// A column beside the scores: both are joined, their largest is found and taken off; backward of the three.
+void add_sinks(Layer& layer, const std::vector<std::int64_t>& logits) {
+  const auto add = [&](std::vector<primitives::Kernel>& kernels, std::int64_t& moved, int& launched,
+                       std::initializer_list<std::int64_t> accesses) {
+    for (const std::int64_t times : accesses) {
+      kernels.push_back(copies(times * layer.scores));
+      moved += times * layer.scores;
+      ++launched;
+    }
+  };
+  add(layer.forward, layer.forward_elements, layer.forward_kernels, {2, 1, 2});
+  add(layer.backward, layer.backward_elements, layer.backward_kernels, {1, 2, 2, 1, 1, 3});
+  layer.parameters = logits;
+}
+
 void take_apart(Layer& layer, bool single) {
   const auto* op = std::get_if<GroupedAttention>(&*layer.op);
   const std::int64_t kv_heads = op->kv_heads == 0 ? op->heads : op->kv_heads;
-  auto made = layer_of(Attention{.heads = op->heads, .causal = op->causal, .wide = single}, layer.in, layer.name);
+  auto made =
+      layer_of(Attention{.heads = op->heads, .causal = op->causal, .wide = single && !op->sinks}, layer.in, layer.name);
   if (!made) return;
   const std::int64_t copied = layer.in.front() * op->width * (op->heads + kv_heads);
   if (kv_heads < op->heads) {
@@ -118,6 +134,7 @@ void take_apart(Layer& layer, bool single) {
     made->layer.forward_kernels += 2;
     made->layer.backward_kernels += 2;
   }
+  if (op->sinks) add_sinks(made->layer, layer.parameters);
   layer = std::move(made->layer);
 }
 
@@ -192,6 +209,7 @@ struct Composition {
 };
 constexpr Composition kGelu{{18, 8}, {26, 10}};
 constexpr Composition kGeluNew{{18, 8, 1}, {28, 11, 1}};
+constexpr Composition kQuickGelu{{7, 3, 1}, {14, 5, 1}};
 constexpr Composition kDropout{{8.5, 5}, {5, 2}};
 constexpr Composition kLayerNorm{{15, 8}, {41, 20}};
 constexpr Composition kRmsNorm{{7, 8, 18.0 / 7}, {23, 17, 2}};
@@ -209,6 +227,7 @@ std::optional<Composition> single_operations(const Op& op) {
   if (const auto* combine = std::get_if<Combine>(&op); combine != nullptr && combine->gated) return kGated;
   if (composite_of(op) == Composite::kRotary) return kRotary;
   if (composite_of(op) == Composite::kGeluNew) return kGeluNew;
+  if (composite_of(op) == Composite::kQuickGelu) return kQuickGelu;
   return std::nullopt;
 }
 
@@ -218,6 +237,7 @@ std::optional<Composition> composition_of(const Op& op) {
   switch (composite_of(op)) {
     case Composite::kGelu:
     case Composite::kGeluNew: return kGelu;
+    case Composite::kQuickGelu: return kQuickGelu;
     case Composite::kDropout: return kDropout;
     case Composite::kRotary:
     case Composite::kNo: break;
@@ -297,7 +317,7 @@ bool has_single_operations(const Layer& layer) {
 
 bool comes_apart(const Layer& layer) {
   const auto* op = layer.op ? std::get_if<GroupedAttention>(&*layer.op) : nullptr;
-  if (op == nullptr || op->window > 0 || op->chunk > 0 || op->sinks) return false;
+  if (op == nullptr || op->chunk > 0) return false;
   if (op->value_width != 0 && op->value_width != op->width) return false;
   // Of a ring's share of the keys there is less work than its operator says.
   const auto whole = layer_of(*op, layer.in, layer.name);

@@ -31,6 +31,10 @@ struct HeldLayers {
   std::vector<DataSize> edge;                // of a micro-batch, what the layer passes on, where a stage ends with it
 };
 
+/// What a layer's backward needs besides its loss, of what it needs in all: where single operations make the loss, the
+/// gradients of weight and input are made when of the logits' three tensors in fp32 one is left, in a product's format.
+[[nodiscard]] DataSize beside_loss(const Job& job, DataSize loss, DataSize working);
+
 /// lower() for many jobs that differ in their splits, micro-batch, passes and servers alone: how layers are cut, where
 /// stages begin and what layers keep are worked out once for all jobs that share them. The results are those of
 /// lower().

@@ -23,13 +23,19 @@
 //     kernels              after dropout, a mask of bytes; where the model has no dropout e scores. A softmax in fp32
 //                          (T5's; transformers' Llamas) 4, and e its copy for the product
 //   attention, one kernel  e (queries + keys + values + output) + 4 per row and head
+//   biased, software.fused no, since 2026 (T5 of transformers by scaled_dot_product_attention; a trained bias takes
+//                          _scaled_dot_product_attention_math of aten/native/transformers/attention.cpp, in fp32):
+//                          4 (queries + keys + values), e output, of the scores 4 softmax, 4 after dropout, a mask
 //   both, under autocast   norm 4 input; of the scores 4 softmax, a mask, e the copy that its product reads
-//                          (torch.autocast keeps fp32 for layer_norm and softmax; states fp32, software.fused no)
+//                          (torch.autocast keeps fp32 for layer_norm and softmax; states fp32, software.fused no). Of
+//                          what a norm made every product that reads it keeps an e of its own: weights' casts alone are
+//                          remembered (cached_cast of autocast_mode.cpp)
 //   gelu, silu, ...        e input          product of two (swiglu)   e both
 //   single operations      (software.fused no: PyTorch's models without fused kernels) RMSNorm 4 input, e what its
 //                          weights scale (4 under autocast); swiglu 3 e; gelu_new 4 e (under autocast 12 + e: what is
-//                          raised to a power, its tanh, 1 + tanh, half the input)
-//   dropout                1 a mask         sums, rotary, relu, tanh  nothing (what comes out is the next one's input)
+//                          raised to a power, its tanh, 1 + tanh, half the input); quick_gelu 2 e (input, sigmoid)
+//   dropout                1 a mask         sums, rotary, relu, tanh  nothing (what comes out is the next one's input);
+//                          relu and tanh e their output before a dropout or a scaling, which make another
 //   experts                e rows active (width + 3 inner): sorted rows, both first products, the activation; a tensor
 //                          share of it where experts are whole and tensor ranks have rows of their own
 //   others                 e what the operator saves (workload/op.h)
@@ -42,7 +48,7 @@
 // Where products of 16 bits read weights of 32 (states fp32), 2 a weight of a product until its backward, whatever the
 // batch: torch.autocast keeps its casts (aten/src/ATen/autocast_mode.cpp); with zero 3, weights are gathered so
 // instead. Not those of experts, nor quantised ones; one set, however many micro-batches are in flight. Checked by
-// bench/calibrate/measured: most that PyTorch allocated, in 323 steps of 48 models on H200 and H100. A block of a GPT
+// bench/calibrate/measured: most that PyTorch allocated, in 410 steps of 84 models on H200 and H100. A block of a GPT
 // is so s b h (34 + 5 a s / h) bytes, its tensor share s b h (10 + 24/t + 5 a s / (h t)), with sequence parallelism
 // everything / t: table 2 of Korthikanti et al., MLSys 2023, to the byte (dropout counted). With adapters (LoRA) frozen
 // products without one keep no input, experts their first products alone. Context ranks have 1/c of all. Recomputation:
@@ -53,8 +59,10 @@
 // The peak is over the layers of the oldest micro-batch's backward: what is kept below it (where gradients are tensors
 // of their own and passes are not summed, those of the layers above it instead of all), plus what the layer's own
 // backward needs: gradients of its output, input and largest weight, the head's logits in e and once more in 4 bytes
-// (softmax of the loss); where it runs as single operations in fp32 (torch's cross_entropy of logits.float()) 12 bytes
-// each: the copy, its log-softmax, its gradient; of encoders, whose logits nothing makes fp32, 3 e. A step's end may
+// (softmax of the loss; e beside them where a tanh caps them); where it runs as single operations in fp32 (torch's
+// cross_entropy of logits.float()) 12 bytes each: the copy, its log-softmax, its gradient; of encoders, whose logits
+// nothing makes fp32, 3 e, under autocast 8 + e (log_softmax reads 16 bits and makes 32); gradients of the head's
+// weight and input come when two of the three are gone (plan/lowerer.h, beside_loss). A step's end may
 // need more: 16-bit gradients once more as fp32 (FP16_Optimizer of DeepSpeed), a value of every parameter where an
 // optimizer's operations run over all tensors (torch.optim, foreach: the square root). Buffers: DDP's buckets, a copy
 // of all gradients (torch/nn/parallel/distributed.py, gradient_as_bucket_view=False; a split model's gradients are
@@ -194,6 +202,7 @@ struct ActivationCut {
   bool autocast = false;       // operators choose their formats: norms and softmax of attention are in fp32
   bool casts = false;          // products read 16-bit copies of weights of 32
   bool adapters = false;       // alone are trained: a frozen product without one keeps no input
+  bool composed = false;       // attention with biased scores is PyTorch's of single operations, in fp32
   bool ring = false;           // keys go round the context ranks: attention of one kernel is not taken apart
 
   friend auto operator<=>(const ActivationCut&, const ActivationCut&) = default;

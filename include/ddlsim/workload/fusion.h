@@ -12,8 +12,10 @@
 //   apart       the contrary: a `grouped_attention` is the kernels of an `attention`, with scores of all rows by all.
 //               Fewer heads of keys and values are copied to as many as queries have (transformers'
 //               repeat_kv; backward adds them up); with `single` the softmax is in fp32 (eager_attention_forward of
-//               transformers modeling_llama.py). One with a window, chunks, sinks, values of another width than keys or
-//               a ring's share of the keys stays one kernel.
+//               transformers modeling_llama.py). In a window all scores are computed too, the mask hides the rest.
+//               Sinks are a column beside the scores, in their format (modeling_gpt_oss.py: joined, the largest found
+//               and taken off): 5 accesses to the scores in 3 kernels forward, 10 in 6 backward. One with chunks,
+//               values of another width than keys or a ring's share of the keys stays one kernel.
 //   tables      embeddings with sparse gradients that follow each other are one lookup, forward and backward, with the
 //               last of them (FBGEMM's table-batched embedding; HugeCTR's embedding collection). Bytes stay.
 //   transposes  the contrary: images lie channel after channel, and tensor cores take them pixel by pixel. Around every
@@ -22,18 +24,19 @@
 //               that of the weights the input and the output's gradient,
 //                 elements' = elements + 2 (input + output) a product
 //               (NVIDIA, Deep Learning Performance: Convolutional Layers, "Tensor Layouts": transposes from NCHW)
-//   single      the contrary: models written in PyTorch without fused kernels have RMSNorm, rotary positions, SwiGLU
-//               and GPT-2's GELU as single operations. Accesses and kernels, as above, of the norm in fp32 with casts
-//               around it in 16 bits, of the GELU in fp32 under autocast (its power is):
+//   single      the contrary: models written in PyTorch without fused kernels have RMSNorm, rotary positions, SwiGLU,
+//               GPT-2's and CLIP's GELU as single operations. Accesses and kernels, as above, of the norm in fp32 with
+//               casts around it in 16 bits, of GPT-2's GELU in fp32 under autocast (its power is):
 //                 rmsnorm    7 in 8 forward, 23 in 17 backward; in 16 bits the bytes of 18 and 46
 //                 gelu_new   18 in 8 forward (x / 2 (1 + tanh(c (x + a x^3)))), 28 in 11 backward
+//                 quick_gelu 7 in 3 forward (x sigmoid(c x)), 14 in 5 backward
 //                 rotary     10 in 10 forward (q cos + rotate_half(q) sin, of q and of k), 15 in 18 backward
 //                 swiglu     5 in 2 forward, 9 in 3 backward
 //               Layer norm's weight and bias have a backward kernel of their own, 2 accesses more
 //               (aten/src/ATen/native/cuda/layer_norm_kernel.cu); with it all take 3 TB/s on an H200.
 //               (transformers modeling_llama.py: LlamaRMSNorm, apply_rotary_pos_emb, LlamaMLP; activations.py:
-//               NewGELUActivation; counted with their gradients, and by kernels of an H200's steps:
-//               bench/calibrate/measured, zoo-kernels)
+//               NewGELUActivation, QuickGELUActivation; counted with their gradients, and by kernels of an H200's
+//               steps: bench/calibrate/measured, zoo-kernels)
 //   composed    the contrary as well: TensorFlow without XLA has no kernel of GELU, of dropout and of contrib's layer
 //               norm; they are single operations, each a kernel that reads and writes the tensor. Accesses to it and
 //               kernels:

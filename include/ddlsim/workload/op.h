@@ -67,7 +67,7 @@ struct Linear {
 struct BatchNorm {};
 struct LayerNorm {};
 /// What a framework without a kernel for it makes of kernels of single operations (workload/fusion.h).
-enum class Composite : std::uint8_t { kNo, kGelu, kGeluNew, kDropout, kRotary };
+enum class Composite : std::uint8_t { kNo, kGelu, kGeluNew, kQuickGelu, kDropout, kRotary };
 /// What backward reads beside the gradient, and so what is kept for it (tools/autograd/derivatives.yaml of PyTorch).
 enum class Reads : std::uint8_t { kNothing, kMask, kInput, kOutput };
 /// One tensor in, one out.
@@ -240,10 +240,11 @@ struct PointwiseWord {
   std::string_view word;
   Pointwise op;
 };
-inline constexpr std::array<PointwiseWord, 14> kPointwiseWords{{
+inline constexpr std::array<PointwiseWord, 15> kPointwiseWords{{
     {"relu", {.reads = Reads::kOutput}},
     {"gelu", {.reads = Reads::kInput, .composite = Composite::kGelu}},
     {"gelu_new", {.reads = Reads::kInput, .composite = Composite::kGeluNew}},
+    {"quick_gelu", {.reads = Reads::kInput, .composite = Composite::kQuickGelu}},
     {"silu", {.reads = Reads::kInput}},
     {"hardswish", {.reads = Reads::kInput}},
     {"relu6", {.reads = Reads::kInput}},

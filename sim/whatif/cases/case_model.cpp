@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "cases/case_parts.h"
 #include "cases/case_software.h"
 #include "cases/case_text.h"
 #include "cases/language_case.h"
@@ -371,8 +372,17 @@ Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Cas
 Expected<void> as_run(const io::Case& one, Scenario& scenario) {
   const bool whole = says(one, "activation", "gelu");
   const bool evaluates = one.metric == io::CaseMetric::kForwardMilliseconds;
-  if (!whole && !evaluates) return {};
+  const bool thaws = says(one, "frozen", "none");
+  const auto layers = gives_sizes(one) ? std::nullopt : count_of(one, "layers");
+  if (!whole && !evaluates && !thaws && !layers) return {};
   workload::Model changed = *scenario.model;
+  if (layers) {
+    if (auto kept = keep_first_layers(changed, *layers); !kept) return kept;
+  }
+  if (thaws) {
+    if (auto thawed = unfreeze(changed); !thawed) return thawed;
+  }
+  if (layers || thaws) changed.published = {};
   if (whole) activate_by(changed, "gelu");
   if (evaluates) drop_nothing(changed, scenario.fusion.attention);
   auto totals = workload::total(changed.layers);

@@ -446,7 +446,7 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   if (one.batch_per_gpu) settings.push_back({"batch", std::to_string(*one.batch_per_gpu), one.where});
   settings.push_back({"strategy", strategy_of(one, family), one.where});
   if (family.starts_with("ps")) add_servers(one, settings);
-  if (const auto states = one.said("states")) settings.push_back({"parallel.states", *states, one.where});
+  if (const auto states = states_of(one)) settings.push_back({"parallel.states", *states, one.where});
   if (const auto passes = one.said("grad_accum")) settings.push_back({"strategy.accumulation", *passes, one.where});
   return settings;
 }

@@ -224,6 +224,17 @@ std::optional<std::string> optimizer_of(const io::Case& one) {
   return said == "sgd" ? std::optional<std::string>("sgd") : std::nullopt;
 }
 
+std::optional<std::string> states_of(const io::Case& one) {
+  if (const auto said = one.said("states")) return said;
+  const std::string precision = precision_of(one.precision);
+  const bool half = precision == "amp" || precision == "fp16";
+  const std::string model = lower_case(one.model);
+  const bool others = has_any(lower_case(one.framework), {"hugging", "transformers", "lightning"});
+  const bool bert = has(model, "bert") && !has(model, "roberta") && !others;
+  const bool fine_tuned = phase_of(one) == TrainingPhase::kFineTuning && !is_submission(one);
+  return half && bert && fine_tuned && nvidias_pytorch(one) ? std::optional<std::string>("mixed-16") : std::nullopt;
+}
+
 std::optional<std::string> layout_of(const io::Case& one) {
   std::string format;
   for (const char* key : {"memory_format", "data_format", "layout"}) {
@@ -250,6 +261,7 @@ std::optional<std::string> layout_of(const io::Case& one) {
 }
 
 std::optional<std::string> software_optimizer_of(const io::Case& one) {
+  if (says(one, "optimizer", "fused")) return "fused";
   const std::string framework = lower_case(one.framework);
   const bool first = has_any(framework, {"tensorflow 1", "tensorflow1"});
   if (first && composes_operators(one) && has(lower_case(one.model), "bert")) return "for-loop";

@@ -42,6 +42,11 @@ namespace ddlsim::whatif {
 /// The optimizer that a case names, in the words of model.optimizer; nothing where it names none that is known.
 [[nodiscard]] std::optional<std::string> optimizer_of(const io::Case& one);
 
+/// The formats of states, in the words of parallel.states: as said, else of NVIDIA's fine-tuned BERT in half precision,
+/// which Apex trains at level O2, all of the model in fp16 beside fp32 masters (PyTorch/LanguageModeling/BERT/
+/// run_squad.py: amp.initialize, opt_level "O2", keep_batchnorm_fp32 False).
+[[nodiscard]] std::optional<std::string> states_of(const io::Case& one);
+
 /// How images lie, in the words of software.layout; nothing where nobody says. Pixel by pixel in 16 bits by the scripts
 /// of NVIDIA's MXNet (DeepLearningExamples MxNet/Classification/RN50v1.5/runner: --conv-layout NHWC), of its PyTorch
 /// networks (PyTorch/Classification/ConvNets/configs.yml: memory_format) and of DLPerf's OneFlow
@@ -54,6 +59,7 @@ namespace ddlsim::whatif {
 /// PyTorch/Translation/GNMT/ train.py) and BERT's fine-tuning in 32 bits (BertAdam, tensor by tensor:
 /// PyTorch/LanguageModeling/BERT/run_squad.py). BERT's Adam is single operations where TensorFlow 1 composes those
 /// (google-research/bert optimization.py).
+/// A case that says so itself ("adamw-fused", "Apex FusedAdam") has one kernel.
 [[nodiscard]] std::optional<std::string> software_optimizer_of(const io::Case& one);
 
 /// Whether element-wise layers join the kernel before them (workload/fusion.h) in fp32 too: where the row says XLA, and

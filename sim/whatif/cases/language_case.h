@@ -38,7 +38,8 @@ namespace ddlsim::whatif {
 [[nodiscard]] Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Case& one);
 
 /// Makes a scenario's model the one that the case ran: with the activation that it names, where that is a GELU of one
-/// kernel; without dropout, where forward passes alone were timed (inference).
+/// kernel; without dropout, where forward passes alone were timed (inference); of a shipped model its first `layers`
+/// alone; with nothing frozen.
 [[nodiscard]] Expected<void> as_run(const io::Case& one, Scenario& scenario);
 
 /// Which layers of the model each stage has, as its framework cuts them: whole blocks, embeddings with the first, the

@@ -137,7 +137,7 @@ PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch,
     if (shorter != nullptr && shorter->next[i] < layers.end) continue;  // its like has more below it
     const DataSize below = between(sums.kept, {layers.first, i + 1}) * batch;
     const DataSize loss = sums.loss[i] * batch;
-    const DataSize working = sums.working[i] * batch + sums.weight_gradient[i];
+    const DataSize working = plan::beside_loss(space_.base(), loss, sums.working[i] * batch + sums.weight_gradient[i]);
     // Of equals, as far as rounding tells, that which works with the most: rounding of the ledger's may choose any, and
     // of what several parts work with the largest counts alone.
     const DataSize all = below + loss + working;

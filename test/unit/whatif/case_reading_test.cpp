@@ -258,6 +258,69 @@ TEST_CASE("reading: whose GELU is one kernel", "[unit][whatif]") {
   CHECK_FALSE(single(one));
 }
 
+TEST_CASE("reading: a few of a shipped model's layers", "[unit][whatif]") {
+  io::Case one = row();
+  one.framework = "PyTorch 2.11.0 (transformers)";
+  one.gpus_per_node = one.nodes = one.total_gpus = 1;
+  const auto run = [&](const char* model, const char* layers) {
+    one.model = model;
+    one.extra = {{"layers", layers}, {"seq_len", "8192"}, {"date", "2026-11"}};
+    return CaseReader(test::catalog()).scenario_of(one, 1, nullptr);
+  };
+  // As PyTorch counted them of transformers' models (bench/calibrate/measured, zoo-more).
+  CHECK(run("llama_2_7b", "8")->model->parameters() == 1881214976);
+  CHECK(run("gpt_neox_20b", "8")->model->parameters() == 4244238336);
+  CHECK(run("opt_6_7b", "8")->model->parameters() == 1825357824);
+  CHECK(run("gpt_oss_20b", "4")->model->parameters() == 4451017664);  // of two kinds, one after the other
+  CHECK(run("gemma_2_9b", "8")->model->parameters() == 2503069184);
+  CHECK(run("gemma_2_9b", "7").error().message == "'Gemma 2 9B' has 21 blocks of 2 layers: no 7 of them");
+  CHECK(run("gemma_2_9b", "44").error().code == ErrorCode::kUnsupported);
+  CHECK(run("resnet50", "4").error().message == "'ResNet-50 v1.5' does not repeat blocks of one kind");
+  CHECK(run("t5_small", "2").error().code == ErrorCode::kUnsupported);  // an encoder's and a decoder's
+}
+
+TEST_CASE("reading: detectors of which nothing is frozen", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "fasterrcnn_resnet50_fpn";
+  const auto parameters = [&] {
+    const auto scenario = CaseReader(test::catalog()).scenario_of(one, 8, nullptr);
+    return std::pair(scenario->model->totals.dense_parameters, scenario->model->parameters());
+  };
+  CHECK(parameters().first < 41755286);
+  CHECK(parameters().second == 41755286);
+  one.extra["frozen"] = "none";
+  CHECK(parameters() == std::pair<std::int64_t, std::int64_t>(41808406, 41808406));  // with the backbone's 53 norms
+}
+
+TEST_CASE("reading: an optimizer of one kernel", "[unit][whatif]") {
+  io::Case one = row();
+  one.framework = "PyTorch 2.11.0 (transformers)";
+  one.extra = {{"optimizer", "adamw"}, {"date", "2026-11"}};
+  CHECK(said(one, "software.optimizer") == "foreach");
+  one.extra["optimizer"] = "adamw-fused";
+  CHECK(said(one, "software.optimizer") == "fused");
+  CHECK(said(one, "model.optimizer") == "adam");
+}
+
+TEST_CASE("reading: NVIDIA's BERT is fine-tuned in fp16, not by autocast", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "BERT-Large";
+  one.framework = "NGC PyTorch 1.13 (22.09-py3), apex DDP";
+  one.precision = "AMP";
+  one.extra = {{"phase", "fine-tuning"}, {"seq_len", "384"}};
+  CHECK(said(one, "parallel.states") == "mixed-16");
+  one.precision = "TF32";
+  CHECK(said(one, "parallel.states").empty());
+  one.precision = "FP16";
+  one.extra["phase"] = "pre-training";
+  CHECK(said(one, "parallel.states").empty());
+  one.extra["phase"] = "fine-tuning";
+  one.framework = "PyTorch Lightning, Hugging Face Transformers (NGC PyTorch 20.10)";
+  CHECK(said(one, "parallel.states").empty());
+  one.framework = "PyTorch 2.11.0 (transformers)";
+  CHECK(said(one, "parallel.states").empty());
+}
+
 TEST_CASE("reading: a kernel of attention by its name", "[unit][whatif]") {
   io::Case one = language();
   one.framework = "XTuner (DeepSpeed ZeRO-3)";

@@ -69,6 +69,33 @@ TEST_CASE("predict: a GPU holds what PyTorch held on an H200", "[unit][whatif]")
   CHECK(held("mistral_7b", "bf16", "1", by_sgd) == Approx(39.67).epsilon(0.02));
 }
 
+// The same of an H100, h100-sxm5-80gb/zoo-more.jsonl and power.jsonl, found there and fitted to nothing.
+TEST_CASE("predict: a GPU holds what PyTorch held on an H100", "[unit][whatif]") {
+  const auto held = [](const char* model, const char* precision, const char* batch, std::vector<Override> more) {
+    more.insert(more.begin(), {{"model", model, {}},
+                               {"node", "dgx-h100", {}},
+                               {"gpus_per_node", "1", {}},
+                               {"precision", precision, {}},
+                               {"batch", batch, {}},
+                               {"software.fused", "no", {}},
+                               {"software.year", "2026.8", {}},
+                               {"software.optimizer", "foreach", {}},
+                               {"parallel.states", "fp32", {}}});
+    return asked(more).memory.tensors().in(gigabytes);
+  };
+  // Every product keeps its own copy of what a norm made in fp32.
+  const std::vector<Override> squad{{"model.sequence", "384", {}}, {"model.predictions", "1", {}}};
+  CHECK(held("bert_large", "fp16", "32", squad) == Approx(17.68).epsilon(0.02));
+  CHECK(held("bert_large", "tf32", "32", squad) == Approx(24.45).epsilon(0.02));
+  CHECK(held("clip_vit_b32", "tf32", "128", {}) == Approx(11.89).epsilon(0.04));
+  CHECK(held("clip_vit_b32", "bf16", "128", {}) == Approx(8.21).epsilon(0.04));
+  CHECK(held("t5_small", "tf32", "64", {}) == Approx(22.41).epsilon(0.04));
+  CHECK(held("t5_small", "bf16", "64", {}) == Approx(19.62).epsilon(0.05));
+  // The head's gradient is made when the loss's tensors are gone.
+  std::vector<Override> pure{{"parallel.states", "pure-16", {}}, {"model.sequence", "4096", {}}};
+  CHECK(held("llama_3_2_1b", "bf16", "4", pure) == Approx(61.46).epsilon(0.01));
+}
+
 TEST_CASE("predict: weights of 4 bits have no copies in 16", "[unit][whatif]") {
   const auto activations = [](const char* states) {
     return asked({{"model", "llama_3_1_8b", {}},

@@ -116,13 +116,38 @@ TEST_CASE("fusion: attention taken apart has scores of all rows by all, and copi
   // As many heads of keys need no copies; what no list of kernels here computes stays.
   const Model full = model_of({{GroupedAttention{.heads = 8, .width = 16}, {64, 128}}});
   CHECK(fused(full, {.apart = true})->layers[0].forward_kernels == several.layers[0].forward_kernels);
-  for (const GroupedAttention& kept : {GroupedAttention{.heads = 8, .width = 16, .window = 8},
-                                       GroupedAttention{.heads = 8, .width = 16, .value_width = 8},
-                                       GroupedAttention{.heads = 8, .width = 16, .sinks = true}}) {
-    const Model stays = model_of({{kept, {64, 128}}});
-    CHECK_FALSE(comes_apart(stays.layers[0]));
-    CHECK(fused(stays, {.apart = true})->layers[0].scores == 0);
-  }
+  const Model wide = model_of({{GroupedAttention{.heads = 8, .width = 16, .value_width = 8}, {64, 128}}});
+  CHECK_FALSE(comes_apart(wide.layers[0]));
+  CHECK(fused(wide, {.apart = true})->layers[0].scores == 0);
+}
+
+TEST_CASE("fusion: taken apart, attention in a window computes all scores, and sinks are a column beside them",
+          "[unit][workload]") {
+  const Layer several = model_of({{Attention{.heads = 8, .causal = true}, {64, 128}}}).layers[0];
+  const auto apart = [](const GroupedAttention& op) {
+    return fused(model_of({{op, {64, 128}}}), {.apart = true})->layers[0];
+  };
+  const Layer window = apart({.heads = 8, .width = 16, .window = 8, .causal = true});
+  CHECK(window.scores == 8 * 64 * 64);
+  CHECK(window.forward_work == several.forward_work);
+  CHECK(window.forward_elements == several.forward_elements);
+  const Layer sinks = apart({.heads = 8, .width = 16, .causal = true, .sinks = true});
+  CHECK(sinks.parameters == std::vector<std::int64_t>{8});
+  // Joined with the scores (2), the largest is found (1) and taken off (2).
+  CHECK(sinks.forward_elements == several.forward_elements + 5 * several.scores);
+  CHECK(sinks.forward_kernels == several.forward_kernels + 3);
+  CHECK(sinks.backward_elements == several.backward_elements + 10 * several.scores);
+  CHECK(sinks.backward_kernels == several.backward_kernels + 6);
+}
+
+TEST_CASE("fusion: CLIP's GELU of single operations", "[unit][workload]") {
+  const Model model = model_of({{pointwise("quick_gelu"), {10, 64}}});
+  CHECK(model.layers[0].forward_elements == 2 * 640);
+  const Layer single = fused(model, {.single = true})->layers[0];
+  CHECK(single.forward_elements == 3 * (7 * 640 / 3) + 1);  // c x, its sigmoid, the product
+  CHECK(single.forward_kernels == 3);
+  CHECK(single.backward_elements == 14 * 640);
+  CHECK(single.backward_kernels == 5);
 }
 
 TEST_CASE("fusion: one kernel spares what a causal mask hides, and adds no bias to scores", "[unit][workload]") {
