@@ -15,8 +15,9 @@ whole steps of zoo_steps.py. A line each: {"load", ..., "time_s" (a call and its
 "power_w", "energy_j" (a call), "sm_clock_mhz", "limited" (share of the time that power held the clocks, by NVML's
 counter), "temperature_c", "calls"}. Needs PyTorch and NVML's Python package.
 
-The summary takes loads whose clocks nothing held: beyond what an idle GPU draws, joules of a FLOP (products of random
-numbers, with pauses where they would be held without) and of a byte (copies, sums of two tensors). Medians.
+The summary takes loads whose clocks stayed within 3 % of the highest: beyond what an idle GPU draws, joules of a FLOP
+(products of random numbers, with pauses where clocks would fall without) and of a byte (a sum of two tensors, GELU, layer
+norm: a step's kernels work on what they move, and draw half as much again as copies). Medians.
 """
 
 import argparse
@@ -285,14 +286,16 @@ def moved(row):
 def summary(path):
     """The `power` of a GPU's file, of what was measured there."""
     rows = [json.loads(line) for line in open(path, encoding="utf-8")]
-    free = [row for row in rows if row.get("load") and not row.get("limited") and "power_w" in row]
+    rows = [row for row in rows if row.get("load") and "power_w" in row]
+    highest = max(row["sm_clock_mhz"] for row in rows)
+    free = [row for row in rows if row["sm_clock_mhz"] > 0.97 * highest]
     idle = statistics.median(row["power_w"] for row in free if row["load"] == "idle")
     found = {}
     for row in free:
         joules = (row["power_w"] - idle) * row["time_s"]
         if row["load"] == "gemm" and row.get("data") != "zeros":
             found.setdefault(row["precision"], []).append(joules / (2 * row["m"] * row["n"] * row["k"]))
-        if row["load"] == "memory_bound" and row["kind"] in ("copy", "add") and moved(row) > 1e9:
+        if row["load"] == "memory_bound" and row["kind"] in ("add", "gelu", "layer_norm") and moved(row) > 1e9:
             found.setdefault("memory", []).append(joules / moved(row))
     units = {name: "pJ/B" if name == "memory" else "pJ/FLOP" for name in found}
     parts = [f"{name}: {statistics.median(values) * 1e12:.3g} {units[name]}" for name, values in sorted(found.items())]
