@@ -231,12 +231,13 @@ CalibratedTimes calibrated_times(std::span<const workload::Layer> layers, const 
     LayerTime forward = pass(layer.forward, false);
     forward.host += layer.host * batch;
     LayerTime backward = pass(layer.backward, input == times.layers.size());
+    Time adding;
     if (const DataSize moved = accumulated_by(layer, beside.accumulated); moved > DataSize::zero()) {
-      const Time adding = sum.add(time.memory_bound(primitives::MemoryBoundKind::kElementwise, 0, moved)).total();
+      adding = sum.add(time.memory_bound(primitives::MemoryBoundKind::kElementwise, 0, moved)).total();
       backward.memory += adding;
       weights.memory += adding;
     }
-    times.layers.push_back({forward, backward, weights});
+    times.layers.push_back({forward, backward, weights, adding});
   }
   times.update = sum.add(time.memory_bound(primitives::MemoryBoundKind::kUpdate, 0, beside.updated)).total();
   return times;

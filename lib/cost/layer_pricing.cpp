@@ -130,7 +130,8 @@ CalibratedTimes LayerPricing::times(std::span<const workload::Layer> layers, Dat
                             layer_time(layer, Pass::kBackward, batch, activation, rates, inputs_.surcharge)});
     times.layers.back().forward.host += inputs_.recurrent_chain * recurrent_steps(layer.forward);
     times.layers.back().backward.host += inputs_.recurrent_chain * recurrent_steps(layer.backward);
-    times.layers.back().backward.memory += accumulated_by(layer, inputs_.accumulated) / device.memory;
+    times.layers.back().accumulation = accumulated_by(layer, inputs_.accumulated) / device.memory;
+    times.layers.back().backward.memory += times.layers.back().accumulation;
   }
   times.update = updated / device.memory;
   return times;

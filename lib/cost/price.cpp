@@ -201,7 +201,9 @@ class Pricing {
         const double times = job_.stands_for ? (*job_.stands_for)[layers.place(i)] : 1.0;
         for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
           const int kernels = pass == Pass::kForward ? layers[i].forward_kernels : layers[i].backward_kernels;
-          const LayerTime time = with_software(time_of(layers[i], known[i], pass, rates), kernels, factor);
+          LayerTime bare = time_of(layers[i], known[i], pass, rates);
+          if (pass == Pass::kBackward) bare.memory -= known[i].accumulation / variation_.memory;
+          const LayerTime time = with_software(bare, kernels, factor);
           all.arithmetic += *energy * layer_work(layers[i], pass, batch) * times;
           all.memory += gpu.draw->memory * layer_traffic(layers[i], pass, batch, activation) * times;
           all.compute += time.compute * times;

@@ -65,6 +65,7 @@ struct LayerTimes {
   LayerTime forward{};
   LayerTime backward{};
   LayerTime weights{};  // the part of backward that schedules which split it may put off
+  Time accumulation{};  // of backward's memory: adding gradients to earlier passes'
 };
 
 /// Whether a kernel of backward sums over samples: a weights' gradient. Nothing in a micro-batch waits for it.

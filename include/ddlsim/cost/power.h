@@ -13,9 +13,10 @@
 // Source: measured on an H100 (bench/calibrate/measured, power.jsonl): products with pauses tell what a burst draws,
 // without pauses how long they take at the limit. s measured and by this law: bf16 1.15 and 1.14, TF32 1.15 and 1.13,
 // fp8 1.13 and 1.14, fp32 1.02 and 1.03. Voltage by frequency: Burd and Brodersen, HICSS 1995 (recalled).
-// Limits: one pass is one mean, as power is limited by what is drawn over tens of milliseconds; waiting for other GPUs
-// and for launches would let clocks recover, and does not here. Random numbers: products of zeros draw half. Below two
-// thirds of the clocks the voltage falls no further. Heat is no limit here.
+// Adding gradients to those of earlier passes is in none of it, so that clocks do not depend on how many passes there
+// are. Limits: one pass is one mean, as power is limited by what is drawn over tens of milliseconds; waiting for other
+// GPUs and for launches would let clocks recover, and does not here. Random numbers: products of zeros draw half. Below
+// two thirds of the clocks the voltage falls no further. Heat is no limit here.
 //
 // Worked example: A 85.4 J and C 0.1 s, M and R none, 121 W idle, a limit of 700 W: P(1) = 975 W,
 // s = (85.4 J / (0.1 s * 579 W))^(1/3) = 1.138, P(s) = 700 W.
