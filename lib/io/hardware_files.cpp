@@ -56,7 +56,7 @@ hardware::SustainedShares read_sustained(const Node& node, const hardware::PeakR
   return shares;
 }
 
-hardware::PowerDraw read_draw(const Node& node, std::vector<Error>& errors) {
+hardware::PowerDraw read_power_draw(const Node& node, std::vector<Error>& errors) {
   MapReader reader(node, "power", errors);
   hardware::PowerDraw draw;
   draw.idle = reader.quantity<dimension::kEnergy - dimension::kTime>("idle");
@@ -247,7 +247,7 @@ Expected<hardware::Gpu> read_gpu(const Node& document) {
   gpu.peer_to_peer = reader.choice("peer_to_peer", kYesNo);
   gpu.tdp = reader.quantity<dimension::kEnergy - dimension::kTime>("tdp");
   if (const Node* power = reader.find("power")) {
-    gpu.draw = read_draw(*power, errors);
+    gpu.draw = read_power_draw(*power, errors);
     if (gpu.draw->idle >= gpu.tdp) {
       reader.report(*power, ErrorCode::kInvalidArgument, "power: an idle GPU draws no less than its tdp", {});
     }

@@ -220,6 +220,8 @@ TEST_CASE("law: twice every rate and half every fixed time is half the time", "[
     }
     node.gpu.peak.fp32 = node.gpu.peak.fp32 * 2.0;
     node.gpu.memory_bandwidth = node.gpu.memory_bandwidth * 2.0;
+    node.gpu.tdp = node.gpu.tdp * 2.0;  // of as many joules in half the time
+    if (node.gpu.draw) node.gpu.draw->idle = node.gpu.draw->idle * 2.0;
     fast.launch_interval = fast.launch_interval / 2.0;
     workload::Model model = *slow.model;
     for (workload::Layer& layer : model.layers) layer.host = layer.host / 2.0;
