@@ -225,7 +225,7 @@ std::optional<std::string> optimizer_of(const io::Case& one) {
 }
 
 std::optional<std::string> states_of(const io::Case& one) {
-  if (const auto said = one.said("states")) return said;
+  if (auto said = one.said("states")) return said;
   const std::string precision = precision_of(one.precision);
   const bool half = precision == "amp" || precision == "fp16";
   const std::string model = lower_case(one.model);
