@@ -103,8 +103,8 @@ def timed_loop(meter, burst, seconds):
             "sm_clock_mhz": statistics.median(clocks), "limited": held, "temperature_c": meter.temperature()}
 
 
-def burst_of(call, length=0.06):
-    """Calls that take about so long, by a few of them."""
+def seconds_of(call):
+    """Of a call, by five after three."""
     for _ in range(3):
         call()
     torch.cuda.synchronize()
@@ -112,7 +112,12 @@ def burst_of(call, length=0.06):
     for _ in range(5):
         call()
     torch.cuda.synchronize()
-    number = max(1, int(length / ((time.perf_counter() - start) / 5)))
+    return (time.perf_counter() - start) / 5
+
+
+def burst_of(call, length=0.06):
+    """Calls that take about so long."""
+    number = max(1, int(length / seconds_of(call)))
 
     def burst():
         for _ in range(number):
@@ -259,15 +264,7 @@ def loop_of(row):
     call = CALLS[row["load"]](row)
     if "share" not in row:
         return burst_of(call)
-    for _ in range(3):
-        call()
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    for _ in range(5):
-        call()
-    torch.cuda.synchronize()
-    taken = (time.perf_counter() - start) / 5
-    pause = int(taken * (1 / row["share"] - 1) * 1.98e9)
+    pause = int(seconds_of(call) * (1 / row["share"] - 1) * 1.98e9)
 
     def both():
         for _ in range(10):

@@ -56,6 +56,55 @@ Surcharge surcharge_of(const plan::Job& job) {
   return {std::max(1 - factor.compute / factor.memory, 0.0), std::max(1 - factor.memory / factor.compute, 0.0)};
 }
 
+LayerTime with_software(const LayerTime& time, int kernels, const hardware::SoftwareFactor& factor) {
+  const Time bare = time.kernels();
+  const Time gaps = hardware::small_kernels_time(factor.small, bare, kernels);
+  const double more = gaps > Time::zero() ? 1 + gaps / bare : 1.0;
+  return {time.compute * (factor.compute * more), time.memory * (factor.memory * more), time.host};
+}
+
+std::span<const workload::Layer> list_of(const plan::Chunk& chunk, std::vector<workload::Layer>& copies) {
+  if (!chunk.which) return std::span(*chunk.layers).subspan(chunk.first, chunk.count);
+  for (std::size_t i = 0; i < chunk.count; ++i) copies.push_back(chunk[i]);
+  return copies;
+}
+
+std::optional<std::size_t> input_of(const plan::Chunk& chunk) {
+  for (std::size_t i = 0; i < chunk.count; ++i) {
+    if (chunk.place(i) == 0) return i;
+    if (!chunk.which) break;
+  }
+  return std::nullopt;
+}
+
+std::optional<DrawnByPass> drawn_by_pass(const plan::Job& job, const plan::StepPlan& plan, const LayerPrices& layers,
+                                         const PassSoftware& software, const BareTime& time_of) {
+  const hardware::Gpu& gpu = job.cluster.node.gpu;
+  if (!limited_by_power(job)) return std::nullopt;
+  const auto batch = static_cast<double>(job.batch);
+  const DataSize activation = activation_size(job.precision);
+  DrawnByPass all;
+  for (std::size_t c = 0; c < plan.classes.size(); ++c) {
+    const plan::Chunk& chunk = plan.classes[c].chunk;
+    for (std::size_t i = 0; i < chunk.count; ++i) {
+      const workload::Layer& layer = chunk[i];
+      const auto energy = drawn_per_flop(layer, gpu, job.precision);
+      if (!energy) return std::nullopt;
+      const double times = job.stands_for ? (*job.stands_for)[chunk.place(i)] : 1.0;
+      for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
+        const int kernels = pass == Pass::kForward ? layer.forward_kernels : layer.backward_kernels;
+        const LayerTime bare = time_of(layer, layers.layers[layers.first[c] + i], pass);
+        const LayerTime time = with_software(bare, kernels, software.factor);
+        all.arithmetic += *energy * layer_work(layer, pass, batch) * times;
+        all.memory += gpu.draw->memory * layer_traffic(layer, pass, batch, activation) * times;
+        all.compute += time.compute * times;
+        all.rest += (time.memory + time.host * software.host) * times;
+      }
+    }
+  }
+  return all;
+}
+
 DeviceRates rates_for(const workload::Layer& layer, DeviceRates rates, const hardware::Gpu& gpu, Precision precision) {
   const bool convolves = layer.op && std::holds_alternative<workload::Convolution>(*layer.op);
   const auto own = gpu.peak.at(precision);

@@ -1,9 +1,11 @@
 // Times of lists of layers, by the GPU's profiles (cost/kernel_time.h) or its rates (cost/layer_time.h).
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "ddlsim/cost/kernel_time.h"
 #include "ddlsim/cost/price.h"
@@ -16,6 +18,26 @@ namespace ddlsim::cost {
 /// Convolutions run in bf16 where products are of 8 or 4 bits.
 [[nodiscard]] DeviceRates rates_for(const workload::Layer& layer, DeviceRates rates, const hardware::Gpu& gpu,
                                     Precision precision);
+
+/// A layer's time with what software takes on top of its kernels.
+[[nodiscard]] LayerTime with_software(const LayerTime& time, int kernels, const hardware::SoftwareFactor& factor);
+
+/// A chunk's layers as a list; `copies` holds those that do not follow each other.
+[[nodiscard]] std::span<const workload::Layer> list_of(const plan::Chunk& chunk, std::vector<workload::Layer>& copies);
+/// Which of a chunk's layers, if any, is the model's first.
+[[nodiscard]] std::optional<std::size_t> input_of(const plan::Chunk& chunk);
+
+struct PassSoftware {
+  const hardware::SoftwareFactor& factor;  // on kernels
+  double host = 1;                         // on what the GPU waits for the CPU's work on samples
+};
+/// Of one layer, without software and without what adds gradients to earlier passes'.
+using BareTime = std::function<LayerTime(const workload::Layer&, const LayerTimes&, Pass)>;
+/// What a pass of all layers draws, whichever rank has them. Nothing: what it draws is not known, or rates are as
+/// stated.
+[[nodiscard]] std::optional<DrawnByPass> drawn_by_pass(const plan::Job& job, const plan::StepPlan& plan,
+                                                       const LayerPrices& layers, const PassSoftware& software,
+                                                       const BareTime& time_of);
 
 class LayerPricing {
  public:

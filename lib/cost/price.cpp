@@ -174,52 +174,17 @@ class Pricing {
     return priced;
   }
 
-  /// A layer's time with what software takes on top of its kernels.
-  [[nodiscard]] static LayerTime with_software(const LayerTime& time, int kernels,
-                                               const hardware::SoftwareFactor& factor) {
-    const Time bare = time.kernels();
-    const Time gaps = hardware::small_kernels_time(factor.small, bare, kernels);
-    const double more = gaps > Time::zero() ? 1 + gaps / bare : 1.0;
-    return {time.compute * (factor.compute * more), time.memory * (factor.memory * more), time.host};
-  }
-
-  /// Of one pass of all layers, whichever rank has them. Nothing: what it draws is not known, or rates are as stated.
-  [[nodiscard]] std::optional<DrawnByPass> drawn(const ReachedRates& rates,
-                                                 const hardware::SoftwareFactor& factor) const {
-    const hardware::Gpu& gpu = job_.cluster.node.gpu;
-    if (!limited_by_power(job_)) return std::nullopt;
-    const auto batch = static_cast<double>(job_.batch);
-    const DataSize activation = activation_size(job_.precision);
-    const double host = host_factor();
-    DrawnByPass all;
-    for (std::size_t c = 0; c < plan_.classes.size(); ++c) {
-      const plan::Chunk& layers = plan_.classes[c].chunk;
-      const std::span known = std::span(layers_.layers).subspan(layers_.first[c], layers.count);
-      for (std::size_t i = 0; i < layers.count; ++i) {
-        const auto energy = drawn_per_flop(layers[i], gpu, job_.precision);
-        if (!energy) return std::nullopt;
-        const double times = job_.stands_for ? (*job_.stands_for)[layers.place(i)] : 1.0;
-        for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
-          const int kernels = pass == Pass::kForward ? layers[i].forward_kernels : layers[i].backward_kernels;
-          LayerTime bare = time_of(layers[i], known[i], pass, rates);
-          if (pass == Pass::kBackward) bare.memory -= known[i].accumulation / variation_.memory;
-          const LayerTime time = with_software(bare, kernels, factor);
-          all.arithmetic += *energy * layer_work(layers[i], pass, batch) * times;
-          all.memory += gpu.draw->memory * layer_traffic(layers[i], pass, batch, activation) * times;
-          all.compute += time.compute * times;
-          all.rest += (time.memory + time.host * host) * times;
-        }
-      }
-    }
-    return all;
-  }
-
  public:
   /// At which all classes run.
   [[nodiscard]] const SustainedClocks& clocks(const ReachedRates& rates, const hardware::SoftwareFactor& factor) const {
     if (!clocks_) {
       const hardware::Gpu& gpu = job_.cluster.node.gpu;
-      const auto pass = drawn(rates, factor);
+      const auto bare = [&](const workload::Layer& layer, const LayerTimes& known, Pass pass) {
+        LayerTime time = time_of(layer, known, pass, rates);
+        if (pass == Pass::kBackward) time.memory -= known.accumulation / variation_.memory;
+        return time;
+      };
+      const auto pass = drawn_by_pass(job_, plan_, layers_, {factor, host_factor()}, bare);
       clocks_ = pass ? sustained_clocks(*pass, *gpu.draw, gpu.tdp) : SustainedClocks{};
     }
     return *clocks_;
@@ -392,22 +357,6 @@ class Pricing {
   mutable std::optional<SustainedClocks> clocks_;
   std::map<std::tuple<std::size_t, primitives::CollectiveOp, DataSize>, PricedRow> collectives_;  // by group and size
 };
-
-/// A chunk's layers as a list; `copies` holds those that do not follow each other.
-std::span<const workload::Layer> list_of(const plan::Chunk& chunk, std::vector<workload::Layer>& copies) {
-  if (!chunk.which) return std::span(*chunk.layers).subspan(chunk.first, chunk.count);
-  for (std::size_t i = 0; i < chunk.count; ++i) copies.push_back(chunk[i]);
-  return copies;
-}
-
-/// Which of a chunk's layers, if any, is the model's first.
-std::optional<std::size_t> input_of(const plan::Chunk& chunk) {
-  for (std::size_t i = 0; i < chunk.count; ++i) {
-    if (chunk.place(i) == 0) return i;
-    if (!chunk.which) break;
-  }
-  return std::nullopt;
-}
 
 /// Layers as their classes run them.
 void lay_out(const plan::Job& job, const plan::StepPlan& plan, const ReachedRates& rates, LayerPrices& prices) {

@@ -92,7 +92,7 @@ class Explainer {
     step();
     rates_of_work();
     software();
-    power();
+    explain_power(question_, to_string(prediction_.provenance), kernels_source(), parts_);
     if (is_plain(question_)) {
       kernels("compute", "K_c", &cost::LayerTime::compute);
       kernels("memory-bound", "K_m", &cost::LayerTime::memory);
@@ -121,7 +121,6 @@ class Explainer {
   void step();
   void rates_of_work();
   void software();
-  void power();
   void kernels(const std::string& name, const std::string& symbol, Time cost::LayerTime::*bound);
   void roofline();
   void gpu_time();
@@ -325,24 +324,6 @@ void Explainer::roofline() {
     part.with("u", "of the faster one: what software takes more on it", more, "interpolated", "cost/layer_time.h");
   }
   parts_.push_back(part.is("max" + times + (more > 0 ? " + u * min" + times : ""), time.kernels()));
-}
-
-/// Of one pass of all of the model's layers.
-void Explainer::power() {
-  if (!question_.layers || question_.layers->clocks.drawn <= Power::zero()) return;
-  const cost::SustainedClocks& clocks = question_.layers->clocks;
-  const hardware::Gpu& gpu = scenario_.cluster.node.gpu;
-  const std::string file = fmt::format("hardware/gpus/{}.yaml", gpu.id);
-  PartBuilder part("power", "what a GPU draws while kernels run; clocks fall where it would be over the limit", "w");
-  part.with("w_idle", "where none runs", gpu.draw->idle, "measured", file)
-      .with("A", "FLOPs of a pass, at the clocks of short bursts", clocks.pass.arithmetic, "analytic", "cost/power.h")
-      .with("M", "bytes that it reads and writes", clocks.pass.memory, "analytic", "cost/power.h")
-      .with("C", "its kernels bound by arithmetic, at those clocks, software included", clocks.pass.compute,
-            to_string(prediction_.provenance), kernels_source())
-      .with("R", "its other kernels", clocks.pass.rest, to_string(prediction_.provenance), kernels_source())
-      .with("s", fmt::format("1 / clocks: the least for which w is at most {}", to_text(gpu.tdp)), clocks.slowdown,
-            "analytic", "cost/power.h");
-  parts_.push_back(part.is("w_idle + (A / (s * s) + M) / (s * C + R)", clocks.drawn));
 }
 
 void Explainer::gpu_time() {

@@ -57,6 +57,10 @@ using ExplainedParts = std::vector<answer::ExplainedPart>;
 /// The lines of a library that were explained, by who talks and what is asked: the number of each, L_1.
 using ExplainedLines = std::map<std::tuple<const cost::CollectiveModel*, const cost::CollectiveLine*>, std::string>;
 
+/// What a GPU draws, and clocks that fall. `kernels`: where their times come from.
+void explain_power(const Question& question, std::string_view provenance, const std::string& kernels,
+                   ExplainedParts& parts);
+
 /// One collective: its time, and what that is made of, unless another of the same line said so. `number` tells it from
 /// others: t_1.
 void explain_collective(const cost::CollectiveModel& model, primitives::CollectiveOp op, DataSize buffer,

@@ -340,18 +340,6 @@ TEST_CASE("plan search: experts under all schedules, likewise", "[unit][whatif]"
   check_same(settings, {.objective = answer::PlanObjective::kMemory, .explain = false});
 }
 
-TEST_CASE("plan search: bounds leave few plans to be predicted", "[unit][whatif]") {
-  // A bound that is too low changes no answer: it costs predictions. What is counted today, and 5 % more.
-  const auto predicted = [](const char* model, const char* node, const char* nodes, const char* batch) {
-    const auto choice =
-        found({{"model", model, {}}, {"node", node, {}}, {"nodes", nodes, {}}, {"global_batch", batch, {}}});
-    return choice.searched - choice.pruned;
-  };
-  CHECK(predicted("resnet50", "dgx1-v100", "2", "512") <= 40);
-  CHECK(predicted("bert_large", "dgx-a100", "1", "256") <= 47);
-  CHECK(predicted("mixtral_8x7b", "dgx-h100", "2", "128") <= 106);
-}
-
 TEST_CASE("plan search: by cost, clusters of fewer servers are plans too", "[unit][whatif]") {
   PlanOptions options{
       .objective = answer::PlanObjective::kCost, .price = dollars_per_hour(12), .nodes_up_to = 2, .explain = false};
