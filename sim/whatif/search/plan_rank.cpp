@@ -35,9 +35,7 @@ std::vector<RankAlone::Event> RankAlone::events_of(const PartChannel& part, Slot
 
 void RankAlone::start(Sent& sent, const plan::Slot& slot) {
   const ChannelRow& row = sent.row;
-  const std::int64_t once = row.needed.at == Moment::kForward ? plan::first_micro_batch(pipeline_, slot.part)
-                                                              : plan::last_micro_batch(pipeline_, slot.part);
-  if (!row.every_pass && slot.micro_batch != once) return;
+  if (!row.every_pass && slot.micro_batch != sent.once) return;
   free_ = max(free_, now_.done) + row.time;
   sent.end = free_;
   sent.micro_batch = slot.micro_batch;
@@ -45,7 +43,9 @@ void RankAlone::start(Sent& sent, const plan::Slot& slot) {
 }
 
 void RankAlone::pass(const plan::Slot& slot) {
-  for (const Step& step : steps_[slot.part * kKinds + static_cast<std::size_t>(slot.kind)]) {
+  const auto& [first, last] = passes_[slot.part];
+  const bool between = slot.micro_batch != first && slot.micro_batch != last;
+  for (const Step& step : (between ? between_ : ends_)[slot.part * kKinds + static_cast<std::size_t>(slot.kind)]) {
     if (step.work > Time::zero()) {
       if (!begun_) now_.done = max(now_.done, arrival_);
       begun_ = true;

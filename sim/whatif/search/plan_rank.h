@@ -55,12 +55,20 @@ class RankAlone {
       : pipeline_(pipeline) {
     const bool apart = plan::splits_backward(pipeline.schedule);
     const bool whole = !apart || pipeline.schedule == plan::PipelineSchedule::kDualPipe;
-    steps_.resize(parts.size() * kKinds);
+    ends_.resize(parts.size() * kKinds);
+    between_.resize(parts.size() * kKinds);
     for (std::size_t p = 0; p < parts.size(); ++p) {
       const std::size_t first_row = rows_.size();
-      for (const ChannelRow& row : parts[p].rows) rows_.push_back({.row = row});
+      for (const ChannelRow& row : parts[p].rows) {
+        rows_.push_back({.row = row});
+        const bool begins = row.needed.at == plan::Moment::kForward;
+        rows_.back().once = begins ? plan::first_micro_batch(pipeline, p) : plan::last_micro_batch(pipeline, p);
+      }
+      passes_.push_back({plan::first_micro_batch(pipeline, p), plan::last_micro_batch(pipeline, p)});
       const auto add = [&](plan::SlotKind kind) {
-        add_steps(parts[p], kind, first_row, work, steps_[p * kKinds + static_cast<std::size_t>(kind)]);
+        const std::size_t at = p * kKinds + static_cast<std::size_t>(kind);
+        add_steps({parts[p], kind, first_row, false}, work, ends_[at]);
+        add_steps({parts[p], kind, first_row, true}, work, between_[at]);
       };
       add(plan::SlotKind::kForward);
       if (whole) add(plan::SlotKind::kBackward);
@@ -88,13 +96,21 @@ class RankAlone {
   };
   struct Sent {
     ChannelRow row;
+    std::int64_t once = 0;  // whose passes start it, unless all do
     Time end{};
     std::int64_t micro_batch = -1;  // of `end`
   };
 
+  struct Pass {
+    const PartChannel& part;
+    plan::SlotKind kind;
+    std::size_t first_row;
+    bool between;  // neither the first nor the last micro-batch's: rows of every pass alone
+  };
+
   template <typename Work>
-  static void add_steps(const PartChannel& part, plan::SlotKind kind, std::size_t first_row, const Work& work,
-                        std::vector<Step>& steps) {
+  static void add_steps(const Pass& pass, const Work& work, std::vector<Step>& steps) {
+    const auto& [part, kind, first_row, between] = pass;
     const bool forward = kind == plan::SlotKind::kForward;
     std::size_t done = forward ? part.layers.first : part.layers.end;
     const auto up_to = [&](std::size_t layer) {
@@ -102,6 +118,7 @@ class RankAlone {
       return from == layer ? Time::zero() : work(kind, forward ? LayerRange{from, layer} : LayerRange{layer, from});
     };
     for (const Event& event : events_of(part, kind)) {
+      if (between && !part.rows[event.row].every_pass) continue;
       steps.push_back({up_to(event.layer), first_row + event.row, event.starts});
     }
     steps.push_back({up_to(forward ? part.layers.end : part.layers.first)});
@@ -112,7 +129,9 @@ class RankAlone {
   void start(Sent& sent, const plan::Slot& slot);
 
   const plan::Pipeline& pipeline_;
-  std::vector<std::vector<Step>> steps_;  // by part and kind
+  std::vector<std::vector<Step>> ends_;  // by part and kind: of its first and its last micro-batch
+  std::vector<std::vector<Step>> between_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> passes_;  // by part, the first and the last micro-batch
   std::vector<Sent> rows_;
   Time arrival_;
   Time free_;
