@@ -39,6 +39,7 @@ SlotPrograms::SlotPrograms(const cost::PricedStep& step, const plan::Pipeline& p
   const std::size_t classes = plan_.classes.size();
   number_resources();
   keep_rows();
+  sum_up_resources();
   place_rows();
   programs_.resize(classes * parts_ * 16);
   const bool apart = plan::splits_backward(pipeline.schedule);
@@ -107,6 +108,19 @@ void SlotPrograms::number_resources() {
     }
     resource_.push_back(at);
     if (!row.in_the_way) always_free_[at] = false;
+  }
+}
+
+void SlotPrograms::sum_up_resources() {
+  carried_.resize(resources_);
+  for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
+    const Row& row = plan_.rows[r];
+    Carried& one = carried_[resource_[r]];
+    one.rank_class = row.rank_class;
+    if (!row.every_pass) continue;
+    one.each_pass += time_of(r);
+    const bool by_itself = row.after == plan::kNoRow && !followed_[r] && !row.in_the_way;
+    one.for_update = one.for_update && by_itself && row.needed.at == Moment::kUpdate;
   }
 }
 

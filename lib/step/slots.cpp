@@ -11,6 +11,7 @@
 #include "input_wait.h"
 #include "rounding.h"
 #include "slot_programs.h"
+#include "slot_state.h"
 
 namespace ddlsim::step {
 namespace {
@@ -24,29 +25,6 @@ constexpr double kRounding = 1 - 1e-9;
 constexpr const char* kWaiting = "waiting for other stages";
 constexpr const char* kExposed = "communication, exposed";
 
-/// The CPU and the GPU of a class, and where its time went; the parts add up to `done`.
-struct Clocks {
-  Time issued;
-  Time done;
-  Time begin;  // of its first pass, where ranks end a step by themselves
-  bool begun = false;
-  Time forward;
-  Time backward;
-  Time launch;
-  Time encoding;
-  Time exposed;
-  Time waited;  // of it, for messages beside kernels
-  Time alone;   // of that, before its first kernel, and for the last message after all of them
-  Time bubble;
-  Time update;
-  Time on_host;  // the CPU's update
-
-  /// Of its step. Where ranks end it by themselves the next one follows, and the CPU cannot issue it sooner.
-  [[nodiscard]] Time took() const { return max(done - begin, issued); }
-  /// Without waiting for other classes.
-  [[nodiscard]] Time busy() const { return done - begin - bubble; }
-};
-
 class SlotStep {
  public:
   SlotStep(const cost::PricedStep& step, const plan::Pipeline& pipeline)
@@ -54,37 +32,22 @@ class SlotStep {
         plan_(*step.plan),
         pipeline_(pipeline),
         programs_(step, pipeline),
-        clocks_(plan_.classes.size()),
-        free_(programs_.resources()),
-        kept_(plan_.rows.size()) {
-    std::size_t all = 0;
-    for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
-      kept_[r] = all;
-      const auto kept = programs_.kept(r);
-      if (kept == SlotPrograms::Kept::kLatest) all += 1;
-      if (kept == SlotPrograms::Kept::kEach) all += static_cast<std::size_t>(plan_.micro_batches);
-    }
-    done_.resize(all);
-  }
+        state_(plan_, pipeline, programs_) {}
 
   Expected<Timeline> run(answer::Detail detail, Time enough);
 
  private:
-  [[nodiscard]] Time& done(std::size_t r, std::int64_t micro_batch) {
-    const bool each = programs_.kept(r) == SlotPrograms::Kept::kEach;
-    return done_[kept_[r] + (each ? static_cast<std::size_t>(micro_batch) : 0)];
-  }
   void pass(const plan::Slot& slot, bool held);
   void pair(const plan::Slot& forward, const plan::Slot& backward);
   void wait_for_others(const plan::Slot& slot);
-  void run_kernels(Clocks& clocks, const Run& run, bool forward);
-  void start(Clocks& clocks, std::uint32_t r, std::int64_t micro_batch);
+  void run_kernels(RankClocks& clocks, const Run& run, bool forward);
+  void start(RankClocks& clocks, std::uint32_t r, std::int64_t micro_batch);
   void wait(std::size_t c, std::uint32_t r, Time until);
   void update(std::size_t c);
   [[nodiscard]] std::span<const Segment> program(const plan::Slot& slot) const {
     return programs_.of(slot.stage, slot.part, slot.kind, turn_of(slot));
   }
-  [[nodiscard]] Clocks whole(std::size_t c) const;
+  [[nodiscard]] RankClocks whole(std::size_t c) const;
   [[nodiscard]] Timeline answer(answer::Detail detail) const;
   [[nodiscard]] SlotPrograms::Turn turn_of(const plan::Slot& slot) const {
     return {slot.micro_batch == plan::first_micro_batch(pipeline_, slot.part),
@@ -100,30 +63,27 @@ class SlotStep {
     Time lost;
   };
   [[nodiscard]] std::vector<Moved> moved() const;
-  [[nodiscard]] static Time contention_of(const Moved& moved, const Clocks& spent);
+  [[nodiscard]] static Time contention_of(const Moved& moved, const RankClocks& spent);
   [[nodiscard]] SlotPrograms::Least least_of(std::size_t c) const;
   /// When a rank ends at the earliest, from its begin on.
   [[nodiscard]] Time least_end(std::size_t c) const {
-    const Time worked = clocks_[c].done + left_[c].work;
-    const Time sent = free_[programs_.channel(c)] + left_[c].sent;
-    return (max(worked, sent) - clocks_[c].begin + step_.classes[c].update) * kRounding;
+    const RankClocks& rank = state_.clocks(c);
+    const Time worked = rank.done + rank.left.work;
+    const Time sent = state_.free(programs_.channel(c)) + rank.left.sent;
+    return (max(worked, sent) - rank.begin + step_.classes[c].update) * kRounding;
   }
 
   const cost::PricedStep& step_;
   const plan::StepPlan& plan_;
   const plan::Pipeline& pipeline_;
   SlotPrograms programs_;
-  std::vector<Clocks> clocks_;
-  std::vector<Time> free_;         // by resource
-  std::vector<std::size_t> kept_;  // by row: where its times stand
-  std::vector<Time> done_;         // by row, by micro-batch
+  SlotState state_;
   struct Held {
     std::uint32_t row;
     std::int64_t micro_batch;
   };
-  std::vector<Held> held_;                 // outputs of a pair
-  Run paired_[2];                          // what both passes of a pair ran
-  std::vector<SlotPrograms::Least> left_;  // by class: of the passes that it has left; empty where nobody asks
+  std::vector<Held> held_;  // outputs of a pair
+  Run paired_[2];           // what both passes of a pair ran
 };
 
 /// All passes of a rank.
@@ -158,24 +118,24 @@ SlotPrograms::Least SlotStep::least_of(std::size_t c) const {
   return all;
 }
 
-void SlotStep::start(Clocks& clocks, std::uint32_t r, std::int64_t micro_batch) {
+void SlotStep::start(RankClocks& clocks, std::uint32_t r, std::int64_t micro_batch) {
   const plan::Row& row = plan_.rows[r];
   const cost::PricedRow& priced = step_.rows[r];
   clocks.done += priced.encoding;
   clocks.encoding += priced.encoding;
-  Time& free = free_[programs_.resource(r)];
+  Time& free = state_.free(programs_.resource(r));
   Time begin = max(clocks.done, free);
-  if (row.after != plan::kNoRow) begin = max(begin, done(row.after, micro_batch));
+  if (row.after != plan::kNoRow) begin = max(begin, state_.done(row.after, micro_batch));
   const Time end = begin + programs_.time_of(r);
   free = end;
-  if (programs_.kept(r) != SlotPrograms::Kept::kNothing) done(r, micro_batch) = end;
+  if (programs_.kept(r) != SlotPrograms::Kept::kNothing) state_.set_done(r, micro_batch, end);
   if (!row.in_the_way) return;
   (row.kind == plan::RowKind::kHost ? clocks.on_host : clocks.exposed) += end - clocks.done;
   clocks.done = end;
 }
 
 void SlotStep::wait(std::size_t c, std::uint32_t r, Time until) {
-  Clocks& clocks = clocks_[c];
+  RankClocks& clocks = state_.clocks(c);
   if (until <= clocks.done) return;
   const bool theirs = plan_.rows[r].rank_class != c;
   (theirs ? clocks.bubble : clocks.exposed) += until - clocks.done;
@@ -184,7 +144,7 @@ void SlotStep::wait(std::size_t c, std::uint32_t r, Time until) {
   clocks.done = until;
 }
 
-void SlotStep::run_kernels(Clocks& clocks, const Run& run, bool forward) {
+void SlotStep::run_kernels(RankClocks& clocks, const Run& run, bool forward) {
   const Time before = clocks.done;
   clocks.done = max(before + run.work, clocks.issued + run.last);
   clocks.issued += run.issue;
@@ -197,7 +157,7 @@ void SlotStep::run_kernels(Clocks& clocks, const Run& run, bool forward) {
 
 /// `held`: what leaves for other stages waits for the pair's end.
 void SlotStep::pass(const plan::Slot& slot, bool held) {
-  Clocks& clocks = clocks_[slot.stage];
+  RankClocks& clocks = state_.clocks(slot.stage);
   const bool forward = slot.kind == SlotKind::kForward;
   if (!clocks.begun) {
     clocks.begun = true;
@@ -210,7 +170,7 @@ void SlotStep::pass(const plan::Slot& slot, bool held) {
     }
   }
   for (const Segment& segment : program(slot)) {
-    for (const std::uint32_t r : programs_.waits(segment)) wait(slot.stage, r, done(r, slot.micro_batch));
+    for (const std::uint32_t r : programs_.waits(segment)) wait(slot.stage, r, state_.done(r, slot.micro_batch));
     run_kernels(clocks, segment.run, forward);
     if (held) {
       paired_[forward ? 0 : 1].kernels += segment.run.kernels;
@@ -231,7 +191,7 @@ void SlotStep::pass(const plan::Slot& slot, bool held) {
 void SlotStep::wait_for_others(const plan::Slot& slot) {
   for (const Segment& segment : program(slot)) {
     for (const std::uint32_t r : programs_.waits(segment)) {
-      if (plan_.rows[r].rank_class != slot.stage) wait(slot.stage, r, done(r, slot.micro_batch));
+      if (plan_.rows[r].rank_class != slot.stage) wait(slot.stage, r, state_.done(r, slot.micro_batch));
     }
   }
 }
@@ -243,7 +203,7 @@ void SlotStep::pair(const plan::Slot& forward, const plan::Slot& backward) {
   pass(forward, true);
   pass(backward, true);
   // All-to-alls of either run beside the kernels of the other.
-  Clocks& clocks = clocks_[forward.stage];
+  RankClocks& clocks = state_.clocks(forward.stage);
   const Time beside = min(paired_[0].exchanged, paired_[1].kernels) + min(paired_[1].exchanged, paired_[0].kernels);
   const Time hidden = min(beside, max(clocks.done - clocks.issued, Time::zero()));
   clocks.done = clocks.done - hidden;
@@ -253,11 +213,11 @@ void SlotStep::pair(const plan::Slot& forward, const plan::Slot& backward) {
 }
 
 void SlotStep::update(std::size_t c) {
-  Clocks& clocks = clocks_[c];
+  RankClocks& clocks = state_.clocks(c);
   Time last;
   for (const std::uint32_t r : programs_.before_update(c)) {
     const Time before = clocks.waited;
-    wait(c, r, done(r, 0));
+    wait(c, r, state_.done(r, 0));
     if (clocks.waited > before) last = min(clocks.waited - before, programs_.time_of(r));
   }
   clocks.alone = min(clocks.alone + last, clocks.waited);
@@ -269,7 +229,7 @@ void SlotStep::update(std::size_t c) {
 /// Of every class, what its rows take of links and of its GPU.
 std::vector<SlotStep::Moved> SlotStep::moved() const {
   const auto passes = static_cast<double>(plan::passes_of(pipeline_));
-  std::vector<Moved> all(clocks_.size());
+  std::vector<Moved> all(state_.ranks());
   for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
     const plan::Row& row = plan_.rows[r];
     if (row.kind != plan::RowKind::kCollective) continue;
@@ -288,7 +248,7 @@ std::vector<SlotStep::Moved> SlotStep::moved() const {
 
 /// What collectives beside a class's kernels take from them, as a Channel has it: of their time, but for what is alone,
 /// kernels have 1 - h of the GPU; what they lose comes out of other waiting first, for messages and for the CPU.
-Time SlotStep::contention_of(const Moved& moved, const Clocks& spent) {
+Time SlotStep::contention_of(const Moved& moved, const RankClocks& spent) {
   if (!(moved.beside > Time::zero())) return {};
   const double held = moved.lost / moved.beside;
   const Time kernels = spent.forward + spent.backward - spent.launch;
@@ -297,8 +257,8 @@ Time SlotStep::contention_of(const Moved& moved, const Clocks& spent) {
 }
 
 /// A class's step, with what its CPU needs to issue it.
-Clocks SlotStep::whole(std::size_t c) const {
-  Clocks spent = clocks_[c];
+RankClocks SlotStep::whole(std::size_t c) const {
+  RankClocks spent = state_.clocks(c);
   const Time issuing = spent.took() - (spent.done - spent.begin);
   spent.done += issuing;
   spent.backward += issuing;
@@ -308,13 +268,13 @@ Clocks SlotStep::whole(std::size_t c) const {
 
 Timeline SlotStep::answer(answer::Detail detail) const {
   const std::vector<Moved> moved = this->moved();
-  Clocks spent;
+  RankClocks spent;
   Time last;     // of all classes
   Time slowed;   // likewise, with what collectives take
   Time busiest;  // link
   std::size_t slowest = 0;
-  for (std::size_t c = 0; c < clocks_.size(); ++c) {
-    const Clocks one = whole(c);
+  for (std::size_t c = 0; c < state_.ranks(); ++c) {
+    const RankClocks one = whole(c);
     last = max(last, one.done - one.begin);
     slowed = max(slowed, one.done - one.begin + contention_of(moved[c], one));
     busiest = max(busiest, max(moved[c].network, moved[c].peers));
@@ -378,30 +338,41 @@ Expected<Timeline> SlotStep::run(answer::Detail detail, Time enough) {
   Timeline longer;
   const bool limited = enough < Time::infinity();
   for (std::size_t c = 0; limited && c < stages; ++c) {
-    left_.push_back(least_of(c));
+    state_.clocks(c).left = least_of(c);
     longer.step = max(longer.step, least_end(c));
     if (longer.step > enough) return longer;
   }
   std::vector<std::vector<plan::Slot>> orders;
   orders.reserve(stages);
   for (std::size_t s = 0; s < stages; ++s) orders.push_back(plan::stage_order(pipeline_, s));
-  const auto visited = plan::visit_in_order(pipeline_, orders, [&](std::span<const plan::Slot> slots) {
-    if (slots.size() == 2) {
-      pair(slots[0], slots[1]);
-    } else {
-      pass(slots[0], false);
+  plan::JoinedOrder order(pipeline_, orders);
+  SlotState::Mark mark;
+  for (;;) {
+    if (const auto again = order.again()) {
+      if (again->times > 0 && state_.repeats(mark, again->micro_batches)) {
+        state_.go_on(mark, *again);
+        order.skip(again->times);
+      } else {
+        mark = state_.mark();
+      }
     }
-    if (!limited) return true;
-    const std::size_t c = slots[0].stage;
-    for (const plan::Slot& slot : slots) {
-      left_[c].work = left_[c].work - least(slot).work;
-      left_[c].sent = left_[c].sent - least(slot).sent;
+    const auto slots = order.next();
+    if (!slots) return tl::unexpected<Error>(slots.error());
+    if (slots->empty()) break;
+    if (slots->size() == 2) {
+      pair((*slots)[0], (*slots)[1]);
+    } else {
+      pass((*slots)[0], false);
+    }
+    if (!limited) continue;
+    const std::size_t c = slots->front().stage;
+    for (const plan::Slot& slot : *slots) {
+      state_.clocks(c).left.work = state_.clocks(c).left.work - least(slot).work;
+      state_.clocks(c).left.sent = state_.clocks(c).left.sent - least(slot).sent;
     }
     longer.step = least_end(c);
-    return longer.step <= enough;
-  });
-  if (!visited) return tl::unexpected<Error>(visited.error());
-  if (longer.step > enough) return longer;
+    if (longer.step > enough) return longer;
+  }
   for (std::size_t c = 0; c < stages; ++c) update(c);
   return answer(detail);
 }

@@ -67,7 +67,7 @@ plan::Job random_split_job() {
       plan::PipelineSchedule::kGpipe, plan::PipelineSchedule::kOneForwardOneBackward, plan::PipelineSchedule::kNone,
       plan::PipelineSchedule::kInterleaved, plan::PipelineSchedule::kZeroBubbleH1, plan::PipelineSchedule::kDualPipe);
   if (job.parallel.schedule == plan::PipelineSchedule::kInterleaved) job.parallel.virtual_stages = 2;
-  job.strategy.accumulation = *rc::gen::element<std::int64_t>(1, 2, 4, 5, 8, 16);
+  job.strategy.accumulation = *rc::gen::element<std::int64_t>(1, 2, 4, 5, 8, 16, 64, 100);
   job.parallel.zero = *rc::gen::element(0, 1, 2, 3);
   job.parallel.prefetch = *rc::gen::element<std::int64_t>(0, 1, 2, 100);
   job.parallel.offload_optimizer = *rc::gen::arbitrary<bool>();

@@ -21,7 +21,8 @@
 // ```
 // `stage_order` is one rank's sequence. `order_of` joins them so that nothing stands before what it waits for: forward
 // after forward of the position before, backward after backward of the position behind, W after I. Who schedules or
-// simulates takes the slots one by one and always finds what a slot needs.
+// simulates takes the slots one by one and always finds what a slot needs. `JoinedOrder` is the same without writing it
+// down, and says where all ranks repeat themselves.
 //
 // A pair (Slot::paired): DualPipe's F&B. Both inputs come before it starts, both outputs leave when both are done.
 // Steps that do not end together: zb-h2 and zbv let a rank go on to the next step by itself, with the optimizer's
@@ -42,7 +43,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -131,9 +132,73 @@ struct Slot {
 /// All ranks' sequences as one; the passes of a pair stand side by side. Errors: kInvalidArgument, naming the slots
 /// that wait for each other, where the sequences cannot be joined: a cyclic order.
 [[nodiscard]] Expected<std::vector<Slot>> order_of(const Pipeline& pipeline, std::span<const std::vector<Slot>> stages);
-/// The same without writing it down: a slot at a time, those of a pair together, until `visit` says no more.
-[[nodiscard]] Expected<void> visit_in_order(const Pipeline& pipeline, std::span<const std::vector<Slot>> stages,
-                                            const std::function<bool(std::span<const Slot>)>& visit);
+
+/// What a rank's order repeats in its middle: so many slots, of micro-batches so much later each time. No slots:
+/// nothing (none, gpipe).
+struct Period {
+  std::size_t slots = 0;
+  std::int64_t micro_batches = 0;
+};
+[[nodiscard]] Period period_of(const Pipeline& pipeline);
+
+/// The middle of a rank's order: slots [first, end) are of no part's first or last micro-batch, and each but the first
+/// period's is the slot a period before it.
+struct Middle {
+  std::size_t first = 0;
+  std::size_t end = 0;
+};
+[[nodiscard]] Middle middle_of(const Pipeline& pipeline, std::span<const Slot> order);
+
+/// order_of a slot at a time, those of a pair together. Where all ranks have come back to the same point of their
+/// orders' middles, and will again, whoever takes the slots may leave whole rounds of that out:
+/// ```
+///   for (;;) {
+///     if (const auto again = order.again()) { ... order.skip(n) ... }   // n of again->times
+///     const auto slots = order.next();
+///     if (!slots || slots->empty()) break;
+///     ...
+///   }
+/// ```
+class JoinedOrder {
+ public:
+  /// Both must outlive it.
+  JoinedOrder(const Pipeline& pipeline, std::span<const std::vector<Slot>> stages);
+
+  /// Nothing at the end. Errors: as order_of.
+  [[nodiscard]] Expected<std::span<const Slot>> next();
+
+  /// All ranks will take what they took since again() last said so `times` times more, of micro-batches so much later;
+  /// 0: the first time that it says so.
+  struct Again {
+    std::int64_t times = 0;
+    std::int64_t micro_batches = 0;
+  };
+  [[nodiscard]] std::optional<Again> again();
+  void skip(std::int64_t times);
+
+ private:
+  [[nodiscard]] bool ready(const Slot& slot) const;
+  [[nodiscard]] bool ready_at(std::size_t stage) const;
+  /// Goes on to a rank that has a slot ready. False: all wait, or have ended.
+  bool seek();
+  void take(const Slot& slot);
+  [[nodiscard]] std::size_t index(std::size_t position, std::int64_t micro_batch) const {
+    return position * static_cast<std::size_t>(pipeline_.micro_batches) + static_cast<std::size_t>(micro_batch);
+  }
+
+  const Pipeline& pipeline_;
+  std::span<const std::vector<Slot>> stages_;
+  std::size_t positions_;
+  std::vector<unsigned char> done_;  // by position and micro-batch
+  std::vector<std::size_t> next_;    // by rank
+  std::size_t stage_ = 0;
+  bool took_ = false;  // a slot since the round of all ranks began
+  Period period_;
+  std::vector<Middle> middles_;    // by rank; empty where nothing repeats, or no longer
+  std::vector<std::size_t> mark_;  // next_ when again() last said something
+  std::size_t went_ = 0;           // slots of the first rank since then
+  std::size_t reach_ = 0;          // how many until something else is remembered
+};
 
 /// Micro-batches of each part that a rank keeps for backward, when it keeps the most. `kept` is what one of each part
 /// takes, in any unit.

@@ -1,6 +1,7 @@
 #include "search/plan_rank.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ddlsim::whatif {
 
@@ -62,9 +63,79 @@ void RankAlone::pass(const plan::Slot& slot) {
   }
 }
 
+namespace {
+
+bool alike(Time a, Time b) {
+  constexpr double kRounding = 1e-11;
+  return std::abs((a - b) / max(a, b)) < kRounding;
+}
+
+Time later(Time now, Time was, double times) { return now + (now - was) * times; }
+
+/// Periods at whose end it is asked whether they repeat themselves; a rank that has not come to it by then rarely does.
+constexpr std::size_t kAsked = 8;
+
+}  // namespace
+
+RankAlone::Mark RankAlone::mark() const {
+  Mark now{now_, free_, {}};
+  now.ends.reserve(rows_.size());
+  for (const Sent& one : rows_) now.ends.push_back(one.end);
+  return now;
+}
+
+bool RankAlone::repeats(const Mark& was) const {
+  const Time round = now_.done - was.now.done;
+  if (!(round > Time::zero())) return false;
+  Time carried;
+  bool for_update = true;
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    const ChannelRow& row = rows_[r].row;
+    if (!row.every_pass) continue;
+    carried += row.time * static_cast<double>(plan::period_of(pipeline_).micro_batches);
+    if (row.needed.at == Moment::kUpdate) continue;
+    for_update = false;
+    const Time end = rows_[r].end - was.ends[r];
+    if (!alike(end, round) && (end > round || rows_[r].end > now_.done)) return false;
+  }
+  const Time free = free_ - was.free;
+  if (alike(free, round)) return true;
+  return free < round ? free_ <= now_.done : for_update && alike(free, carried);
+}
+
+void RankAlone::go_on(const Mark& was, std::int64_t times) {
+  const auto often = static_cast<double>(times);
+  const std::int64_t micro_batches = plan::period_of(pipeline_).micro_batches * times;
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    if (!rows_[r].row.every_pass) continue;
+    rows_[r].end = later(rows_[r].end, was.ends[r], often);
+    rows_[r].micro_batch += micro_batches;
+  }
+  free_ = later(free_, was.free, often);
+  for (Time RankEnd::*const time : {&RankEnd::passes, &RankEnd::done, &RankEnd::sent, &RankEnd::waited}) {
+    now_.*time = later(now_.*time, was.now.*time, often);
+  }
+}
+
 RankEnd RankAlone::run(std::size_t stage, Time arrival) {
   arrival_ = arrival;
-  for (const plan::Slot& slot : plan::stage_order(pipeline_, stage)) {
+  const std::vector<plan::Slot> order = plan::stage_order(pipeline_, stage);
+  const std::size_t period = plan::period_of(pipeline_).slots;
+  const plan::Middle middle = period == 0 ? plan::Middle{} : plan::middle_of(pipeline_, order);
+  Mark mark;
+  std::size_t ask = middle.first;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i == ask && i + period < middle.end && ask < middle.first + kAsked * period) {
+      const std::size_t times = (middle.end - i) / period;
+      if (ask > middle.first && repeats(mark)) {
+        go_on(mark, static_cast<std::int64_t>(times));
+        i += times * period;
+      } else {
+        mark = this->mark();
+        ask += period;
+      }
+    }
+    const plan::Slot& slot = order[i];
     pass(slot);
     if (slot.kind == SlotKind::kBackward || slot.kind == SlotKind::kBackwardInput) now_.passes = now_.done;
   }

@@ -8,7 +8,7 @@
 //   layers in between                 done = done + their kernels, and what stands in their way
 // which is the recurrence of step/slots.cpp without the CPU and without what other stages send: to wait for them makes
 // nothing earlier, for rows keep their order. Rows that a pass needs of an earlier one are there if a later micro-batch
-// has begun its own since.
+// has begun its own since. Periods in the middle of a long step that only repeat themselves are left out.
 #pragma once
 
 #include <cstddef>
@@ -127,6 +127,16 @@ class RankAlone {
   [[nodiscard]] static std::vector<Event> events_of(const PartChannel& part, plan::SlotKind kind);
   void pass(const plan::Slot& slot);
   void start(Sent& sent, const plan::Slot& slot);
+  /// What a period later is compared with.
+  struct Mark {
+    RankEnd now{};
+    Time free{};
+    std::vector<Time> ends;  // of rows
+  };
+  [[nodiscard]] Mark mark() const;
+  /// Whether periods can only go on as the one since then was: the rules of step/slot_state.h for one rank.
+  [[nodiscard]] bool repeats(const Mark& was) const;
+  void go_on(const Mark& was, std::int64_t times);
 
   const plan::Pipeline& pipeline_;
   std::vector<std::vector<Step>> ends_;  // by part and kind: of its first and its last micro-batch

@@ -241,3 +241,54 @@ TEST_CASE("order: sequences that wait for each other are named", "[unit][plan]")
   CHECK(joined.error().message ==
         "a cyclic order: each of these waits for another: backward 0 of stage 0, forward 1 of stage 1");
 }
+
+TEST_CASE("order: the middle of a rank's order repeats itself", "[unit][plan]") {
+  // Rank 0 of 2: F0 F1 | B0 .. : of the first and the last micro-batch is no slot of it.
+  const Pipeline two = pipeline(PipelineSchedule::kOneForwardOneBackward, 2, 6);
+  const std::vector<Slot> order = stage_order(two, 0);
+  CHECK(words(order) == "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 B5");
+  CHECK(middle_of(two, order).first == 3);
+  CHECK(middle_of(two, order).end == 9);
+  CHECK(period_of(pipeline(PipelineSchedule::kGpipe, 2, 6)).slots == 0);
+  CHECK(middle_of(pipeline(PipelineSchedule::kGpipe, 2, 6), order).end == 0);
+}
+
+TEST_CASE("order: whole rounds of all ranks may be left out", "[unit][plan]") {
+  for (const PipelineSchedule schedule : kSchedules) {
+    INFO(name_of(kPipelineSchedules, schedule));
+    const Pipeline of = pipeline(schedule, 4, 96);
+    const auto orders = all_stages(of);
+    const std::vector<Slot> all = order_of(of, orders).value();
+    JoinedOrder joined(of, orders);
+    std::vector<std::size_t> taken(4);  // slots of a rank, those left out with them
+    std::size_t visited = 0;
+    std::size_t marked = 0;  // slots visited when it first said something
+    for (;;) {
+      if (const auto again = joined.again()) {
+        if (again->times == 0) marked = visited;
+        if (again->times > 0) {
+          // What comes is what came since then, later.
+          const std::size_t round = visited - marked;
+          for (std::size_t i = 0; i < round * static_cast<std::size_t>(again->times); ++i) {
+            Slot before = all[visited + i - round];
+            before.micro_batch += again->micro_batches;
+            REQUIRE(before == all[visited + i]);
+          }
+          for (std::size_t& rank : taken) rank += round / 4 * static_cast<std::size_t>(again->times);
+          joined.skip(again->times);
+        }
+      }
+      const auto slots = joined.next().value();
+      if (slots.empty()) break;
+      for (const Slot& slot : slots) {
+        REQUIRE(slot == orders[slot.stage][taken[slot.stage]]);
+        ++taken[slot.stage];
+        ++visited;
+      }
+    }
+    for (std::size_t s = 0; s < 4; ++s) CHECK(taken[s] == orders[s].size());
+    const bool repeats = period_of(of).slots > 0;
+    CAPTURE(visited, all.size(), marked);
+    CHECK((visited < all.size() / 2) == repeats);
+  }
+}

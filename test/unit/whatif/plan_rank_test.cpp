@@ -54,3 +54,31 @@ TEST_CASE("plan rank: where backward is in two, gradients are summed behind the 
   CHECK(end.sent.in(milliseconds) == Approx(10));
   CHECK(end.waited == Time::zero());
 }
+
+TEST_CASE("plan rank: of a long step what repeats itself counts as often as it does", "[unit][whatif]") {
+  const auto run_for = [](const PartChannel& part, std::int64_t micro_batches) {
+    return run({.schedule = plan::PipelineSchedule::kOneForwardOneBackward, .micro_batches = micro_batches}, part,
+               Time::zero());
+  };
+  // The first case of this file: from the second micro-batch on 12 ms each, of which 4 are waited for.
+  PartChannel gathered{{0, 2}, {}};
+  gathered.rows.push_back({{Moment::kBegin, 0}, {Moment::kForward, 0}, milliseconds(5), true});
+  gathered.rows.push_back({{Moment::kBackward, 0}, {Moment::kUpdate, 0}, milliseconds(3), true});
+  // Sums of 10 ms beside 8 ms of kernels queue: the first starts at 6 ms, all follow one another.
+  PartChannel queued{{0, 2}, {}};
+  queued.rows.push_back({{Moment::kBackward, 0}, {Moment::kUpdate, 0}, milliseconds(10), true});
+  // 8 ms of kernels, whose last layer needs what 9 ms bring from their begin on; what is sent once comes after that.
+  PartChannel once{{0, 2}, {}};
+  once.rows.push_back({{Moment::kForward, 0}, {Moment::kBackward, 0}, milliseconds(9), true});
+  once.rows.push_back({{Moment::kBackward, 0}, {Moment::kUpdate, 0}, milliseconds(20), false});
+  for (const std::int64_t m : {2, 3, 5, 20, 1000}) {
+    const auto passes = static_cast<double>(m);
+    CHECK(run_for(gathered, m).done.in(milliseconds) == Approx(11 + 12 * (passes - 1)));
+    CHECK(run_for(gathered, m).waited.in(milliseconds) == Approx(3 + 4 * (passes - 1)));
+    CHECK(run_for(gathered, m).sent.in(milliseconds) == Approx(12 * passes));
+    CHECK(run_for(queued, m).done.in(milliseconds) == Approx(8 * passes));
+    CHECK(run_for(queued, m).sent.in(milliseconds) == Approx(6 + 10 * passes));
+    CHECK(run_for(once, m).done.in(milliseconds) == Approx(9 * passes));
+    CHECK(run_for(once, m).sent.in(milliseconds) == Approx(9 * passes + 20));
+  }
+}
