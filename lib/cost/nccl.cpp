@@ -205,22 +205,30 @@ void add(std::vector<CollectiveLine>& lines, const CollectiveLibrary& library, c
 }
 
 /// Every hop goes up one host link and down another.
-Bandwidth staged_limit(const Communicator& c) { return min(kHostMemoryLimit, c.host_share * kPcieShare); }
+Bandwidth staged_limit(const Communicator& c) {
+  return min(kHostMemoryLimit * c.staging_speed, c.host_share * kPcieShare);
+}
+
+/// Of the wire's rate inside a server, before a limit of the host's memory: in and out again, whoever states the share.
+double share_inside(const Communicator& c, const CollectiveLibrary& library) {
+  if (!library.intra_efficiency) return intra_share(c);
+  return *library.intra_efficiency / (c.fabric == GpuFabric::kHostMemory ? 2.0 : 1.0);
+}
 
 }  // namespace
 
 EffectiveRates effective_rates(const Communicator& c, const CollectiveLibrary& library) {
   EffectiveRates rates;
-  rates.intra = c.intra * library.intra_efficiency.value_or(intra_share(c));
-  if (c.fabric == GpuFabric::kHostMemory && !library.intra_efficiency) rates.intra = min(rates.intra, staged_limit(c));
+  rates.intra = c.intra * share_inside(c, library);
+  if (c.fabric == GpuFabric::kHostMemory) rates.intra = min(rates.intra, staged_limit(c));
   const auto ports = static_cast<double>(c.network_ports);
   const double feeding = std::min(ports, static_cast<double>(c.gpus_per_node()));
   const Bandwidth wire = library.inter_efficiency ? c.inter * *library.inter_efficiency : transport_rate(c);
   rates.inter = min(wire, c.pcie * (kPcieShare * feeding));
   // A card's PCIe is what feeds it; NCCL gives 100 Gb/s and PCIe 3.0 the same 12 GB/s, so neither hides the other.
   rates.port = min(rates.inter, wire / ports);
-  const bool shared = c.fabric == GpuFabric::kHostMemory || (c.fabric == GpuFabric::kPcie && c.crosses_sockets);
-  const bool guessed_inside = shared && !library.intra_efficiency;
+  const bool guessed_inside = c.fabric == GpuFabric::kHostMemory ||
+                              (c.fabric == GpuFabric::kPcie && c.crosses_sockets && !library.intra_efficiency);
   const bool guessed_between = c.nodes > 1 && !library.inter_efficiency &&
                                c.transport != NetworkTransport::kInfiniband && c.transport != NetworkTransport::kRoce;
   const bool unsaid = c.tuning_assumed || (c.nodes > 1 && c.transport_assumed);
@@ -260,9 +268,8 @@ Context context_of(const Communicator& c, const CollectiveLibrary& library, prim
 
 /// Inside a server or between them, before a protocol's share.
 WireTerms wire_inside(const Context& x) {
-  const bool staged = x.c.fabric == GpuFabric::kHostMemory && !x.library.intra_efficiency;
-  WireTerms wire{.wire = x.c.intra, .share = x.library.intra_efficiency.value_or(intra_share(x.c))};
-  if (staged) wire.cap = staged_limit(x.c);
+  WireTerms wire{.wire = x.c.intra, .share = share_inside(x.c, x.library)};
+  if (x.c.fabric == GpuFabric::kHostMemory) wire.cap = staged_limit(x.c);
   return wire;
 }
 

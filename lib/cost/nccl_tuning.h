@@ -33,7 +33,6 @@ inline constexpr double kPeersAtOnce = 8;  // NCCL 2.30 src/include/device.h, po
 inline constexpr double kUsualNetworkHop = 14.0;
 inline constexpr double kLocalPassBytes = 3.0;  // the header says from what these two are
 inline constexpr double kPcieShare = 12.0 / 15.754;
-inline constexpr Bandwidth kHostMemoryLimit = gigabytes_per_second(5);
 inline constexpr Bandwidth kTcpPortLimit = gigabits_per_second(32);
 
 /// Latencies of one protocol on one communicator.

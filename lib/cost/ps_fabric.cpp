@@ -6,14 +6,30 @@
 namespace ddlsim::cost {
 namespace {
 
+/// What drives the ports for servers' messages: sockets, or verbs, which a network of sockets has as RoCE.
+NetworkTransport driven_for(PsTransport transport, NetworkTransport network) {
+  switch (transport) {
+    case PsTransport::kGrpc:
+    case PsTransport::kTcp: return NetworkTransport::kTcp;
+    case PsTransport::kGrpcMpi: return network;
+    case PsTransport::kGrpcVerbs:
+    case PsTransport::kGrpcGdr:
+    case PsTransport::kRdma: break;
+  }
+  const bool sockets = network == NetworkTransport::kTcp || network == NetworkTransport::kTcpx;
+  return sockets ? NetworkTransport::kRoce : network;
+}
+
 /// Servers are reached by what drives the network, as ranks of a collective are, unless somebody states a share of its
 /// rate or what carries their messages.
 Bandwidth rate_to_servers(const plan::Job& job, const ReachedRates& rates, const Variation& variation) {
-  if (job.ps_transport.get() || job.efficiency.network.stated()) return rates.server_network;
+  if (job.efficiency.network.stated()) return rates.server_network;
   Communicator c = communicator_of(job.cluster);
   c.inter = c.inter * variation.network;
   c.transport_speed = variation.transport;
-  return transport_rate(variation.open_network ? driven_by(c, *variation.open_network) : c);
+  if (variation.open_network) c = driven_by(c, *variation.open_network);
+  if (const auto& transport = job.ps_transport.get()) c.transport = driven_for(*transport, c.transport);
+  return transport_rate(c);
 }
 
 /// Likewise the GPUs of a node by each other, where their gradients are summed before they leave it.
@@ -24,6 +40,7 @@ Bandwidth rate_to_peers(const plan::Job& job, const ReachedRates& rates, const V
   const bool nvlink = job.cluster.node.peers(job.cluster.gpus_per_node).by_nvlink();
   c.intra = c.intra * (nvlink ? variation.nvlink : variation.pcie);
   c.host_share = c.host_share * variation.pcie;
+  c.staging_speed = variation.staging;
   return effective_rates(c, library).intra;
 }
 

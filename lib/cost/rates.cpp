@@ -98,6 +98,7 @@ Communicator communicator_of(const plan::Job& job, const plan::RankGroup& group,
   c.inter_latency = c.inter_latency / variation.latency;
   c.transport_speed = variation.transport * (ports / static_cast<double>(c.network_ports));
   c.connection = c.connection * variation.transport;
+  c.staging_speed = variation.staging;
   return variation.open_network ? driven_by(c, *variation.open_network) : c;
 }
 

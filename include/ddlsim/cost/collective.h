@@ -79,6 +79,7 @@ struct Communicator {
   bool crosses_sockets = false;                  // the GPUs of a node hang on several host links
   bool transport_assumed = false;                // nobody says what drives the network
   double transport_speed = 1;                    // of what TCP moves over one port at most
+  double staging_speed = 1;                      // of what meets in a host's memory at most
   bool tuning_assumed = false;                   // nobody says how NCCL is tuned for this GPU
   Bandwidth connection = Bandwidth::infinity();  // what a cloud lets one connection between two servers carry
   Time intra_latency{};                          // one hop, as NCCL's Simple ring counts it: 3.4 us NVLink, 5.7 us PCIe

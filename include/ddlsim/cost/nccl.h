@@ -39,7 +39,8 @@
 //   10.2, 15.0, 25.4). Eight A100 take 35 us in microsoft/superbenchmark (bench/accuracy nccl31) and 44 in stas00/
 //   ml-engineering (nccl51): the middle of the three, 0.44 us a step by the first alone, which several servers keep.
 //   What a framework's own call takes on top is not in it.
-// - Without peer access GPUs meet in the host's memory: half of PCIe's rate, at most 5 GB/s (assumed; aiconfigurator's
+// - Without peer access GPUs meet in the host's memory: half of PCIe's rate (or of a stated share of it), at most 5
+// GB/s (assumed; aiconfigurator's
 //   four L40S reach 4.8), and no more than a GPU's part of PCIe's 12 of 15.75 GB/s on its host link: every hop of a
 //   ring goes up one and down another. So it is on virtual machines that hide the PCIe switches (`peer_to_peer: no` of
 //   the instance): NCCL since 2.5 reaches over a host bridge only on AMD with two GPUs (src/graph/paths.cc), and
@@ -75,6 +76,9 @@
 #include "ddlsim/cost/collective.h"
 
 namespace ddlsim::cost {
+
+/// What a GPU without peer access moves through its host's memory at most.
+inline constexpr Bandwidth kHostMemoryLimit = gigabytes_per_second(5);
 
 /// What large messages reach on the links of a communicator, one direction.
 struct EffectiveRates {

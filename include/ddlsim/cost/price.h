@@ -49,6 +49,7 @@ struct Variation {
   double pcie = 1;
   double server_memory = 1;
   double transport = 1;  // of servers: connections, messages; of TCP: a port, a connection
+  double staging = 1;    // of what GPUs without peer access move through their host's memory at most
   double latency = 1;    // of every link
   double storage = 1;    // that samples are read from
   double cpu = 1;        // that decodes them

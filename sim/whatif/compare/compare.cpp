@@ -205,6 +205,9 @@ class Upgrades {
     } else {
       skipped_.emplace_back(nvlink ? "nvlink: one GPU per server" : "nvlink: the server's GPUs are joined by PCIe");
     }
+    if (cluster.gpus_per_node > 1 && !nvlink && node.peers(cluster.gpus_per_node).through_host) {
+      add("peer_to_peer", "yes");
+    }
     add("pcie", to_text(node.pcie.bandwidth * 2.0));
     if (node.host_link.bandwidth != node.pcie.bandwidth) {
       changes_.back().overrides.push_back({"pcie.host", to_text(node.host_link.bandwidth * 2.0), {}});

@@ -36,7 +36,7 @@ bool waits_for_answers(const Scenario& scenario) {
 }
 
 /// The most that each resource could give first.
-std::array<Resource, 11> resources_of(const Question& question, const Laid& laid) {
+std::array<Resource, 12> resources_of(const Question& question, const Laid& laid) {
   const answer::Breakdown& parts = laid.line.parts;
   const Time on_network = time_on("network", laid);
   const Time on_nvlink = time_on("nvlink", laid);
@@ -48,6 +48,9 @@ std::array<Resource, 11> resources_of(const Question& question, const Laid& laid
       cluster.node.network_bandwidth() * (share.network * kFaster);
   // Weights cross PCIe both ways, and PCIe may be what bounds a node's network port.
   const Time pcie = on_pcie * 2.0 + (pcie_feeds_network ? on_network : Time::zero());
+  // GPUs without peer access meet in the host's memory.
+  const hardware::PeerPath peers = cluster.node.peers(cluster.gpus_per_node);
+  const bool staged = !peers.by_nvlink() && peers.through_host && by_collectives(question);
   // Stations of servers that no link's traffic shows.
   const bool servers = laid.step && laid.step->servers;
   const plan::Parallel& split = question.scenario.parallel;
@@ -66,13 +69,14 @@ std::array<Resource, 11> resources_of(const Question& question, const Laid& laid
   const bool waits = loads && waits_for_answers(question.scenario);
   const bool through_port = loads && laid.step->loader->network > Time::zero();
   const Time busiest_link = max(on_network, max(on_nvlink, on_pcie));
-  std::array<Resource, 11> resources{{
+  std::array<Resource, 12> resources{{
       {"gpu compute", parts.compute, &Varied::compute},
       {"gpu memory bandwidth", parts.memory, &Varied::memory},
       {"kernel launches", parts.launch, &Varied::launch},
       {"network", on_network + (through_port ? loading : Time::zero()), &Varied::network},
       {"nvlink", on_nvlink, &Varied::nvlink},
       {"pcie", pcie, &Varied::pcie},
+      {"host memory", staged ? on_pcie : Time::zero(), &Varied::staging},
       {"server memory", at_servers, &Varied::server_memory},
       {"transport", at_transport, &Varied::transport},
       {waits ? "loader workers" : "storage", reads ? loading : Time::zero(), &Varied::storage},

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "ddlsim/cost/attention_time.h"
+#include "ddlsim/cost/nccl.h"
 #include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/order.h"
@@ -275,7 +276,9 @@ std::optional<std::string> stages_note(const Question& question, const Predictio
 }  // namespace
 
 bool assumes_transport(const Question& question) {
-  const bool servers = question.fidelity != Fidelity::kAggregate && by_driven_servers(question);
+  const auto& carrier = question.scenario.ps_transport.get();
+  const bool open = !carrier || carrier == plan::PsTransport::kGrpcMpi;
+  const bool servers = question.fidelity != Fidelity::kAggregate && open && by_driven_servers(question);
   return (servers || by_formulas(question)) && question.scenario.cluster.nodes > 1 &&
          cost::communicator_of(question.scenario).transport_assumed;
 }
@@ -402,6 +405,13 @@ void add_exchange_notes(const Question& question, std::vector<std::string>& note
   const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;
   if (analytic && by_servers(question)) add_server_notes(question, notes);
   if (assumes_transport(question)) notes.emplace_back(assumed_transport_note(scenario.cluster.node));
+  const hardware::PeerPath peers = scenario.cluster.node.peers(scenario.cluster.gpus_per_node);
+  if (analytic && by_formulas(question) && !peers.by_nvlink() && peers.through_host) {
+    notes.push_back(
+        fmt::format("assumed: GPUs of a server without peer access meet in the host's memory, at most {} a "
+                    "GPU (cost/nccl.h; peer_to_peer=yes where they have it)",
+                    to_text(cost::kHostMemoryLimit)));
+  }
   if (by_formulas(question) && scenario.collective.kind == plan::CollectiveLibraryKind::kGloo) {
     notes.push_back(gloo_note(question));
   }

@@ -17,8 +17,9 @@ bool by_servers(const Question& q) {
 }
 bool by_collectives(const Question& q) { return !by_servers(q) && q.gpus() > 1; }
 bool by_driven_servers(const Question& q) {
-  return by_servers(q) && q.scenario.cluster.nodes > 1 && !q.scenario.ps_transport.get() &&
-         !q.scenario.efficiency.network.stated();
+  const auto& transport = q.scenario.ps_transport.get();
+  const bool sockets = transport == plan::PsTransport::kTcp || transport == plan::PsTransport::kGrpc;
+  return by_servers(q) && q.scenario.cluster.nodes > 1 && !sockets && !q.scenario.efficiency.network.stated();
 }
 
 namespace {
@@ -282,7 +283,7 @@ std::vector<std::string> assumed_shares(const Question& question) {
   }
   // A collective library knows what it reaches, and servers are reached at its rate.
   const bool links = question.fidelity == Fidelity::kAggregate || by_servers(question);
-  const bool network = links && (question.fidelity == Fidelity::kAggregate || !by_driven_servers(question));
+  const bool network = question.fidelity == Fidelity::kAggregate;
   std::vector<std::string> used;
   const auto add = [&](bool matters, const Stated<double>& value, std::string_view name) {
     if (matters && !value.stated()) used.emplace_back(name);

@@ -15,8 +15,8 @@ namespace ddlsim::whatif {
 /// Whether gradients pass through collectives.
 [[nodiscard]] bool by_collectives(const Question& question);
 
-/// Whether servers are reached at the rate of what drives the network: nobody states a share of it, or what carries
-/// their messages.
+/// Whether servers are reached at a rate that depends on what drives the network: nobody states a share of it, or that
+/// sockets carry their messages.
 [[nodiscard]] bool by_driven_servers(const Question& question);
 
 /// Whether a setting has an effect on the answer, as far as is known of it.

@@ -247,10 +247,11 @@ TEST_CASE("predict: PCIe cards that a bridge joins", "[unit][whatif]") {
 }
 
 TEST_CASE("predict: GPUs whose server hides its switches meet in the host's memory", "[unit][whatif]") {
-  const auto step = [](std::vector<Override> settings) {
+  const auto answer = [](std::vector<Override> settings) {
     settings.insert(settings.begin(), {{"model", "vgg11", {}}, {"node", "g5.48xlarge", {}}});
-    return predict(resolve(catalog(), settings).value()).value().step_time;
+    return predict(resolve(catalog(), settings).value()).value();
   };
+  const auto step = [&](std::vector<Override> settings) { return answer(std::move(settings)).step_time; };
   const Time told = step({{"peer_to_peer", "yes", {}}});  // as a file of NCCL's topology tells it
   CHECK(step({}) > told * 1.2);
   CHECK(step({}) == step({{"peer_to_peer", "no", {}}}));
@@ -258,6 +259,21 @@ TEST_CASE("predict: GPUs whose server hides its switches meet in the host's memo
   // A host link of half the rate is felt by those alone who go over it: two A10G on each, 5 GB/s of 24/2.
   CHECK(step({{"pcie.host", "8 GB/s", {}}}) > step({}));
   CHECK(step({{"pcie.host", "8 GB/s", {}}, {"peer_to_peer", "yes", {}}}) == told);
+  // The memory's limit binds, not the link, and holds whoever states what the link reaches: 24 x 0.3 / 2 is below it.
+  CHECK(answer({}).bottleneck == "host memory");
+  CHECK(answer({{"peer_to_peer", "yes", {}}}).bottleneck == "pcie");
+  CHECK(step({{"efficiency.pcie", "95%", {}}}) == step({}));
+  CHECK(step({{"efficiency.pcie", "30%", {}}}) > step({}));
+  const auto assumed = [&](const std::vector<Override>& settings) {
+    const auto notes = answer(settings).notes;
+    return std::any_of(notes.begin(), notes.end(), [](const std::string& n) { return n.find("at most 5 GB/s") < 99; });
+  };
+  CHECK(assumed({}));
+  CHECK_FALSE(assumed({{"peer_to_peer", "yes", {}}}));
+  CHECK_FALSE(assumed({{"gpus_per_node", "1", {}}}));
+  const std::vector<Override> stuck{{"model", "vgg11", {}}, {"node", "g5.48xlarge", {}}};
+  const auto helps = what_would_help(catalog(), stuck).value();
+  CHECK(helps.alternatives.front().name == "peer_to_peer = yes");
   const auto wrong = resolve(
       catalog(),
       std::vector<Override>{{"model", "vgg11", {}}, {"node", "g5.48xlarge", {}}, {"peer_to_peer", "perhaps", {}}});
