@@ -23,11 +23,11 @@
 // heads share keys these are read again and their sums written.
 //   Measured: 128 tokens, 512 sequences, 64 heads over 8, width 128 take 2.1 times as long as 32 over 32; elements 2.07
 //   times. Twice the forward pass's, as until 2026-11-28, would say 1.13. Fitted to an H100's 79 rows of cuDNN, an
-//   H200's 115 were 12.2 % off by that, 4.6 by this; the other way round 8.5 and 3.6 (bench/calibrate/measured).
+//   H200's 115 are 8.2 % off by that and 5.0 by this (bench/calibrate/measured).
 // A curve is of the fastest kernel that was measured on its GPU; another kernel takes kernel_slowdown times as long:
 //   FlashAttention-2 on Hopper   moves the same bytes (short sequences, which wait for memory, differ least) and
 //                                computes longer: forward 1.57 at width 64 and 1.85 at 128, backward 1.56 and 1.74;
-//                                between in proportion to the width's logarithm, outside the nearer's. 327 shapes of
+//                                between in proportion to the width's logarithm, outside the nearer's. 327 rows of
 //                                PyTorch's flash backend on an H200 beside its cuDNN (bench/calibrate/measured,
 //                                language); an H100's 333 and cudnn-frontend's 20 of an H200 had no part in it
 //   FlashAttention in Triton     1.38 forward, 2.0 backward of FlashAttention-2: the tutorial kernel of July 2023 on
