@@ -29,32 +29,32 @@ constexpr std::size_t kTrialRows = 600;         // that choose among tiles
 constexpr double kTileRows[]{64, 128, 192, 256};
 // An event, a launch and what a harness's own small kernels take (s); training rows are too long to tell it.
 constexpr double kMostOverhead = 15e-6;
+// Few rows wait for memory; without an end the others put its share anywhere. Tensors of training are larger than an
+// L2.
+constexpr double kMostMemory = 1;
 // Per unit of a logarithm, against residuals of about 0.05; the weaker as of GEMMs' 1200 rows.
 constexpr double kPull = 0.03;
-
-double width_of(const AttentionShape& shape) {
-  return (static_cast<double>(shape.width) + static_cast<double>(shape.value_width)) / 2;
-}
 
 DataSize keys_and_values(const AttentionRow& row, DataSize element) {
   const AttentionShape& shape = row.shape;
   return element * (static_cast<double>(row.batch) * static_cast<double>(shape.keys) *
-                    static_cast<double>(shape.kv_heads) * 2 * width_of(shape));
+                    static_cast<double>(shape.kv_heads) * 2 * cost::head_width(shape));
 }
 
 std::vector<Parameter> attention_parameters(const AttentionCurve& start, const std::vector<double>& least_times) {
-  std::vector<Parameter> parameters{in_logarithm({0.05, start.memory_efficiency, 1.5}),
+  std::vector<Parameter> parameters{in_logarithm({0.05, start.memory_efficiency, kMostMemory}),
                                     in_logarithm({0.001, start.not_overlapped, 1}),
                                     in_logarithm({1, start.prologue_steps, 4000}),
                                     in_logarithm({1, std::max(start.masked_steps, 16.0), 2000}),
                                     in_logarithm({0.01, start.partial_wave_cost, 1}),
                                     in_logarithm({1e-4, std::max(start.sustained_slowdown, 1e-3), 1}),
                                     in_logarithm({1e-5, 1e-3, 0.1})};
-  for (const double t : least_times) {
+  for (std::size_t i = 0; i < least_times.size(); ++i) {
+    const double t = least_times[i];
     const double most = std::min(t, kMostOverhead);
-    parameters.push_back(in_logarithm({most * 1e-2, most * 0.8, most}));                          // overhead
-    parameters.push_back(in_logarithm({t * 0.5, t, t * 1.1}));                                    // floor
-    if (start.pass == AttentionPass::kForward) parameters.push_back(in_logarithm({0.01, 1, 8}));  // copied_passes
+    parameters.push_back(in_logarithm({most * 1e-2, most * 0.8, most}));                         // overhead
+    parameters.push_back(in_logarithm({t * 0.5, t, t * 1.1}));                                   // floor
+    if (start.overheads[i].copied_passes > 0) parameters.push_back(in_logarithm({0.01, 1, 8}));  // copied_passes
   }
   for (const AttentionCurve::Width& width : start.widths) {
     parameters.push_back(in_logarithm({0.02, width.efficiency, 1.2}));
@@ -63,7 +63,7 @@ std::vector<Parameter> attention_parameters(const AttentionCurve& start, const s
   return parameters;
 }
 
-/// `start` with what the logarithms x say; its series, its widths and their tiles' rows stay.
+/// `start` with what the logarithms x say; its series, which of them copy, its widths and their tiles' rows stay.
 AttentionCurve attention_at(const std::vector<double>& x, AttentionCurve curve) {
   std::size_t i = 0;
   const auto next = [&] { return e_to(x[i++]); };
@@ -77,7 +77,7 @@ AttentionCurve attention_at(const std::vector<double>& x, AttentionCurve curve) 
   for (AttentionCurve::Overhead& one : curve.overheads) {
     one.adds.overhead = seconds(next());
     one.adds.floor = seconds(next());
-    one.copied_passes = curve.pass == AttentionPass::kForward ? next() : 0.0;
+    if (one.copied_passes > 0) one.copied_passes = next();
   }
   for (AttentionCurve::Width& width : curve.widths) {
     width.efficiency = next();
@@ -176,7 +176,7 @@ Expected<void> check_attention(std::span<const AttentionRow> rows, const DeviceS
 /// The widths with shapes enough, as the forward curve has them.
 std::vector<AttentionCurve::Width> widths_of(std::span<const AttentionRow> rows, const AttentionCurve* forward) {
   std::map<double, std::set<std::pair<AttentionShape, std::int64_t>>> seen;
-  for (const AttentionRow& row : rows) seen[width_of(row.shape)].emplace(row.shape, row.batch);
+  for (const AttentionRow& row : rows) seen[cost::head_width(row.shape)].emplace(row.shape, row.batch);
   std::vector<AttentionCurve::Width> widths;
   for (const auto& [width, shapes] : seen) {
     if (shapes.size() < kLeastOfAWidth && seen.size() > 1) continue;
@@ -210,7 +210,7 @@ std::vector<hardware::CurveReport::Range> hull_of(const std::vector<AttentionRow
   for (const AttentionRow& row : rows) {
     const auto batch = static_cast<double>(row.batch);
     const double features[]{static_cast<double>(row.shape.queries), static_cast<double>(row.shape.keys),
-                            width_of(row.shape), static_cast<double>(row.shape.heads) * batch,
+                            cost::head_width(row.shape), static_cast<double>(row.shape.heads) * batch,
                             cost::attention_work(row.shape, batch).in(flops)};
     for (std::size_t f = 0; f < hull.size(); ++f) {
       hull[f].least = hull[f].least > 0 ? std::min(hull[f].least, features[f]) : features[f];
@@ -253,7 +253,10 @@ Expected<AttentionCurve> fit_attention(std::span<const AttentionRow> rows, const
   start.overheads.clear();
   std::set<std::string> series;
   for (const AttentionRow& row : rows) series.insert(row.series);
-  for (const std::string& one : series) start.overheads.push_back({{one, {}, {}}, 0});
+  for (const std::string& one : series) {
+    const bool copies = start.pass == AttentionPass::kForward && !options.training.contains(one);
+    start.overheads.push_back({{one, {}, {}}, copies ? 1.0 : 0.0});
+  }
 
   FittedAttention best = fit_rows(fitted, spec, start, options, nullptr);
   AttentionCurve as_best = start;

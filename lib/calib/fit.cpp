@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "ddlsim/calib/attention_fit.h"
@@ -111,10 +113,16 @@ Expected<void> fit_all_attention(std::span<const primitives::KernelMeasurement> 
     groups[{row.precision, attention->shape.pass}].push_back(
         {attention->shape, attention->batch, row.time, row.series});
   }
+  std::set<std::string> training;
+  for (const auto& [key, group] : groups) {
+    if (key.second != primitives::AttentionPass::kBackward) continue;
+    for (const AttentionRow& row : group) training.insert(row.series);
+  }
   profile.attention.reserve(groups.size());
   for (const auto& [key, group] : groups) {
     AttentionFitOptions fit;
     fit.measured = options.measured;
+    fit.training = training;
     const bool after = key.second == primitives::AttentionPass::kBackward && !profile.attention.empty() &&
                        profile.attention.back().precision == key.first;
     if (after) fit.forward = &profile.attention.back();

@@ -70,11 +70,11 @@ AttentionCurve::Width width_at(const AttentionCurve& curve, double width) {
           below.tiles_to_fill + share * (above->tiles_to_fill - below.tiles_to_fill)};
 }
 
-double attention_compute(const AttentionCurve& curve, const DeviceSpec& spec, const AttentionShape& shape,
-                         double batch) {
-  const AttentionCurve::Width at = width_at(curve, (count_of(shape.width) + count_of(shape.value_width)) / 2);
+double attention_compute(const AttentionCurve& curve, const DeviceSpec& spec, const AttentionShape& shape, double batch,
+                         double slowdown) {
+  const AttentionCurve::Width at = width_at(curve, head_width(shape));
   const HeadTiles tiles = head_tiles(shape, at.rows);
-  const double slower = shape.pass == curve.pass ? 1 : kBackwardSlowdown;
+  const double slower = slowdown * (shape.pass == curve.pass ? 1 : kBackwardSlowdown);
   const double step = slower * at.rows * flops_per_pair(shape) * spec.multiprocessors /
                       (at.efficiency * spec.peak.in(flops_per_second));
   const double extra = curve.prologue_steps + (shape.causal || shape.window > 0 ? curve.masked_steps : 0.0);
@@ -88,17 +88,28 @@ double attention_compute(const AttentionCurve& curve, const DeviceSpec& spec, co
 
 }  // namespace
 
-std::optional<double> kernel_slowdown(primitives::AttentionKernel kernel, hardware::GpuGeneration generation,
-                                      AttentionPass pass) {
+std::optional<KernelSlowdown> kernel_slowdown(primitives::AttentionKernel kernel, hardware::GpuGeneration generation,
+                                              AttentionPass pass, double width) {
   using primitives::AttentionKernel;
-  constexpr double kFlash2OnHopper[] = {1.77, 1.75};  // forward, backward
+  struct OfWidths {
+    double of_64, of_128;
+  };
+  constexpr OfWidths kFlash2OnHopper[] = {{1.57, 1.85}, {1.56, 1.74}};  // forward, backward
   constexpr double kFlash1OnAmpere[] = {1.38, 2.0};
-  if (kernel == AttentionKernel::kBest) return 1.0;
+  if (kernel == AttentionKernel::kBest) return KernelSlowdown{};
   if (generation > hardware::GpuGeneration::kHopper) return std::nullopt;
   const std::size_t at = pass == AttentionPass::kForward ? 0 : 1;
-  const double second = generation == hardware::GpuGeneration::kHopper ? kFlash2OnHopper[at] : 1.0;
-  return kernel == AttentionKernel::kFlash2 ? second : second * kFlash1OnAmpere[at];
+  const OfWidths& hopper = kFlash2OnHopper[at];
+  const double share = std::clamp(portable_log2(width / 64), 0.0, 1.0);
+  KernelSlowdown slower;
+  if (generation == hardware::GpuGeneration::kHopper) {
+    slower.compute = hopper.of_64 + share * (hopper.of_128 - hopper.of_64);
+  }
+  if (kernel == AttentionKernel::kFlash1) slower.whole = kFlash1OnAmpere[at];
+  return slower;
 }
+
+double head_width(const AttentionShape& shape) { return (count_of(shape.width) + count_of(shape.value_width)) / 2; }
 
 double attention_pairs(const AttentionShape& shape) {
   const double queries = count_of(shape.queries);
@@ -122,12 +133,24 @@ DataSize attention_traffic(const AttentionShape& shape, double batch, DataSize e
   return element * (once * batch * (shape.pass == AttentionPass::kForward ? 1 : 2));
 }
 
+DataSize attention_moved(const AttentionShape& shape, double batch, DataSize element) {
+  if (shape.pass == AttentionPass::kForward) return attention_traffic(shape, batch, element);
+  const double widths = count_of(shape.width) + count_of(shape.value_width);
+  const double own = count_of(shape.heads);  // each head of queries makes its own gradients of keys and values
+  const double shared = count_of(shape.kv_heads);
+  const double of_query = own * (8 * count_of(shape.width) + 3 * count_of(shape.value_width));
+  const double of_key = (shared + own + (shared == own ? 0 : own + shared)) * widths;
+  return element * ((count_of(shape.queries) * of_query + count_of(shape.keys) * of_key) * batch);
+}
+
 Time attention_time(const AttentionCurve& curve, const DeviceSpec& spec, const AttentionShape& shape, double batch,
-                    DataSize element) {
-  const double compute = attention_compute(curve, spec, shape, batch);
-  const double move =
-      attention_traffic(shape, batch, element).in(bytes) / (spec.memory.in(bytes_per_second)*curve.memory_efficiency);
-  return seconds(std::max(std::max(compute, move) + curve.not_overlapped * std::min(compute, move), kLeastAttention));
+                    DataSize element, const KernelSlowdown& slowdown) {
+  const double compute = attention_compute(curve, spec, shape, batch, slowdown.compute);
+  const DataSize moved =
+      shape.pass == curve.pass ? attention_moved(shape, batch, element) : attention_traffic(shape, batch, element);
+  const double move = moved.in(bytes) / (spec.memory.in(bytes_per_second)*curve.memory_efficiency);
+  const double time = std::max(compute, move) + curve.not_overlapped * std::min(compute, move);
+  return seconds(std::max(slowdown.whole * time, kLeastAttention));
 }
 
 const AttentionCurve* attention_curve(std::span<const AttentionCurve> curves, Precision precision, AttentionPass pass) {
@@ -140,7 +163,7 @@ const AttentionCurve* attention_curve(std::span<const AttentionCurve> curves, Pr
 double outside(const hardware::CurveReport& report, const AttentionShape& shape, double batch) {
   return std::max({doublings_outside(report, "queries", count_of(shape.queries)),
                    doublings_outside(report, "keys", count_of(shape.keys)),
-                   doublings_outside(report, "width", (count_of(shape.width) + count_of(shape.value_width)) / 2),
+                   doublings_outside(report, "width", head_width(shape)),
                    doublings_outside(report, "heads", count_of(shape.heads) * batch),
                    doublings_outside(report, "flop", attention_work(shape, batch).in(flops))});
 }

@@ -253,13 +253,16 @@ KernelTime KernelTimes::of(const primitives::FusedAttention& attention) const {
   }
   if (found == nullptr) return roofline(work, moved);
   const auto generation = calibration_.gpu.nccl_tuning.value_or(hardware::GpuGeneration::kAmpere);
-  const double slower = kernel_slowdown(calibration_.attention, generation, attention.shape.pass).value_or(1);
+  const KernelSlowdown slower =
+      kernel_slowdown(calibration_.attention, generation, attention.shape.pass, head_width(attention.shape))
+          .value_or(KernelSlowdown{});
   const double unseen = found->pass == attention.shape.pass ? 0 : kBorrowedOctaves;
   // A ring's step, and the last of several chunks, has other FLOPs than its shape's.
   const double share = attention.work / attention_work(attention.shape, 1);
   const hardware::DeviceSpec spec = hardware::device_spec(calibration_.gpu, precision);
-  const Time time = attention_time(*found, spec, attention.shape, batch_, element_) * found->report.of_all_runs();
-  return {time * (share * slower), time_ratio(moved / spec.memory, work / spec.peak), &found->report,
+  const Time time =
+      attention_time(*found, spec, attention.shape, batch_, element_, slower) * found->report.of_all_runs();
+  return {time * share, time_ratio(moved / spec.memory, work / spec.peak), &found->report,
           octaves + unseen + outside(found->report, attention.shape, batch_), work};
 }
 

@@ -4,15 +4,19 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "ddlsim/cost/attention_time.h"
 #include "ddlsim/cost/convolution_time.h"
 #include "ddlsim/cost/gemm_time.h"
 
 using namespace ddlsim;
 using namespace ddlsim::cost;
+using hardware::AttentionCurve;
 using hardware::ConvolutionCurve;
 using hardware::DeviceSpec;
 using hardware::GemmCurve;
 using hardware::GemmSize;
+using primitives::AttentionPass;
+using primitives::AttentionShape;
 
 namespace {
 
@@ -45,7 +49,80 @@ DeviceSpec random_spec() {
 
 GemmSize random_size() { return {std::floor(std::exp2(between(0, 10))), size(), size(), size()}; }
 
+AttentionCurve random_attention(AttentionPass pass) {
+  AttentionCurve curve;
+  curve.pass = pass;
+  curve.memory_efficiency = between(0.2, 1);
+  curve.not_overlapped = between(0, 1);
+  curve.prologue_steps = between(0, 400);
+  curve.masked_steps = between(0, 100);
+  curve.partial_wave_cost = between(0, 1);
+  curve.sustained_slowdown = between(0, 0.3);
+  curve.slowdown_half_time = microseconds(between(1, 1e5));
+  for (const double width : {64.0, 128.0}) {
+    curve.widths.push_back({width, std::exp2(*rc::gen::inRange(6, 9)), between(0.1, 1), between(0.2, 8)});
+  }
+  return curve;
+}
+
+AttentionShape random_attention_shape(AttentionPass pass) {
+  const std::int64_t length = *rc::gen::inRange(1, 20'000);
+  const std::int64_t shared = *rc::gen::inRange(1, 9);
+  const std::int64_t width = *rc::gen::element<std::int64_t>(32, 64, 80, 128, 256);
+  return {pass,
+          length,
+          length,
+          shared * *rc::gen::inRange(1, 9),
+          shared,
+          width,
+          width,
+          *rc::gen::element<std::int64_t>(0, 128, 1024),
+          *rc::gen::arbitrary<bool>()};
+}
+
 }  // namespace
+
+TEST_CASE("kernel time laws: attention of more or longer work is never faster, in any kernel", "[property]") {
+  CHECK(rc::check([] {
+    const AttentionPass pass = *rc::gen::element(AttentionPass::kForward, AttentionPass::kBackward);
+    const AttentionCurve curve = random_attention(*rc::gen::element(AttentionPass::kForward, pass));
+    const DeviceSpec spec = random_spec();
+    const AttentionShape one = random_attention_shape(pass);
+    const double batch = *rc::gen::inRange(1, 500);
+    const KernelSlowdown slow{between(1, 2), between(1, 2)};
+    const auto time = [&](const AttentionShape& shape, double sequences, const KernelSlowdown& by) {
+      return attention_time(curve, spec, shape, sequences, bytes(2), by).in(seconds);
+    };
+    const double here = time(one, batch, slow);
+    RC_ASSERT(std::isfinite(here));
+    RC_ASSERT(here > 0);
+    RC_ASSERT(time(one, batch + 1, slow) >= here * (1 - 1e-12));
+    RC_ASSERT(time(one, batch, {}) <= here * (1 + 1e-12));
+    AttentionShape more = one;
+    more.heads *= 2;
+    more.kv_heads *= 2;
+    RC_ASSERT(time(more, batch, slow) >= here * (1 - 1e-12));
+    AttentionShape longer = one;
+    longer.queries += *rc::gen::inRange(1, 2000);
+    longer.keys = longer.queries;
+    RC_ASSERT(time(longer, batch, slow) >= here * (1 - 1e-12));
+  }));
+}
+
+TEST_CASE("kernel time laws: twice the peak and bandwidth halve attention's time", "[property]") {
+  CHECK(rc::check([] {
+    const AttentionPass pass = *rc::gen::element(AttentionPass::kForward, AttentionPass::kBackward);
+    AttentionCurve curve = random_attention(pass);
+    curve.sustained_slowdown = 0;
+    const DeviceSpec spec = random_spec();
+    DeviceSpec twice = spec;
+    twice.peak = 2 * spec.peak;
+    twice.memory = 2 * spec.memory;
+    const AttentionShape shape = random_attention_shape(pass);
+    const double time = attention_time(curve, spec, shape, 64, bytes(2)).in(seconds);
+    RC_ASSERT(std::abs(2 * attention_time(curve, twice, shape, 64, bytes(2)).in(seconds) / time - 1) < 1e-9);
+  }));
+}
 
 TEST_CASE("kernel time laws: a GEMM takes positive, finite time", "[property]") {
   CHECK(rc::check([] {

@@ -9,22 +9,34 @@
 //   x        = batch heads R / S                         tiles per multiprocessor
 //   keys that tile i looks at: k; causal: min(k, (i + 1) M + k - q); with a window w: at most w + M of them; masked
 //   tiles take masked_steps more. mean and longest are over the tiles.
-//   move     = bytes of queries, keys, values and output (backward: of their gradients too) / (memory_efficiency B)
+//   move     = attention_moved / (memory_efficiency B)
 //   slow     as in cost/gemm_time.h
 // d, v: widths of a head's keys and values; forward a = b = 1. Backward, tiles are of keys and go over the queries, and
 // make the scores again and four more products: a = 3, b = 2 (Dao et al.).
 // efficiency, r and M are those of the width (d + v) / 2; between two measured widths efficiency and r are taken in
 // proportion to the width's logarithm and M is the nearer one's; outside, the nearest width's.
+// Forward, attention_moved is attention_traffic: queries, keys, values and output once. Backward it is more, as three
+// kernels share the work (flash_api.cpp and flash_bwd_launch_template.h of FlashAttention-2): of every query 8 d + 3 v
+// elements (output and its gradient for their dot product; queries and the output's gradient again; the gradient of
+// queries summed in fp32, which is zeroed, added to and cast: six of 16 bits, and one), of every key d + v read of each
+// head of keys and as many written of each head of queries, as each makes its own gradients of keys and values; where
+// heads share keys these are read again and their sums written.
+//   Measured: 128 tokens, 512 sequences, 64 heads over 8, width 128 take 2.1 times as long as 32 over 32; elements 2.07
+//   times. Twice the forward pass's, as until 2026-11-28, would say 1.13. Fitted to an H100's 79 rows of cuDNN, an
+//   H200's 115 are 8.2 % off by that and 5.0 by this (bench/calibrate/measured).
 // A curve is of the fastest kernel that was measured on its GPU; another kernel takes kernel_slowdown times as long:
-//   FlashAttention-2 on Hopper   1.77 forward, 1.75 backward: ten shapes of cudnn-frontend's benchmark on H200,
-//   PyTorch's
-//                                flash backend beside cuDNN (bench/calibrate/check_shipped, "another kernel")
+//   FlashAttention-2 on Hopper   moves the same bytes (short sequences, which wait for memory, differ least) and
+//                                computes longer: forward 1.57 at width 64 and 1.85 at 128, backward 1.56 and 1.74;
+//                                between in proportion to the width's logarithm, outside the nearer's. 327 rows of
+//                                PyTorch's flash backend on an H200 beside its cuDNN (bench/calibrate/measured,
+//                                language); an H100's 333 and cudnn-frontend's 20 of an H200 had no part in it
 //   FlashAttention in Triton     1.38 forward, 2.0 backward of FlashAttention-2: the tutorial kernel of July 2023 on
-//   A100,
-//                                causal, 1,024 to 16,384 keys, 84 to 122 and 49 to 81 TFLOP/s (triton-lang/triton pull
-//                                1917), beside this model's FlashAttention-2; on Hopper, whose instructions it does not
-//                                use, times the line above (assumed)
-// Where no profile has a backward curve, the forward curve answers, u kBackwardSlowdown times as long.
+//                                A100, the whole of it, causal, 1,024 to 16,384 keys, 84 to 122 and 49 to 81 TFLOP/s
+//                                (triton-lang/triton pull 1917), beside this model's FlashAttention-2; on Hopper, whose
+//                                instructions it does not use, times the line above (assumed)
+// Where no profile has a backward curve, the forward curve answers, u kBackwardSlowdown times as long and bytes
+// attention_traffic, with which kBackwardSlowdown was taken (with attention_moved and 1.05 such an answer is no nearer
+// to the 323 backward rows of FlashAttention-2: 7.7 / 5.3 % off beside 7.4 / 5.3).
 // Sources: Dao et al., FlashAttention (2022); Dao, FlashAttention-2 (2023), 3.3 (tiles over queries forward, over keys
 // backward; causal tiles skip keys); Shah et al., FlashAttention-3 (2024).
 // Where a kernel has other FLOPs than its shape's (a step of ring attention, a last chunk that is shorter), its time is
@@ -60,10 +72,20 @@ inline constexpr double kBackwardSlowdown = 1.12;
 /// (bench/calibrate/measured, zoo-kernels). Other GPUs are taken to reach the same.
 inline constexpr double kSingleAttention = 0.35;
 
-/// How many times as long as the GPU's best kernel another one takes. Nothing: nobody measured it on such GPUs
-/// (FlashAttention-2 and before on Blackwell).
-[[nodiscard]] std::optional<double> kernel_slowdown(primitives::AttentionKernel kernel,
-                                                    hardware::GpuGeneration generation, primitives::AttentionPass pass);
+/// How many times as long as the GPU's best kernel another one takes.
+struct KernelSlowdown {
+  double compute = 1;  // of computing alone
+  double whole = 1;    // of all of it, computing with the above
+};
+
+/// At a head's width (of queries' and values' the mean). Nothing: nobody measured it on such GPUs (FlashAttention-2 and
+/// before on Blackwell).
+[[nodiscard]] std::optional<KernelSlowdown> kernel_slowdown(primitives::AttentionKernel kernel,
+                                                            hardware::GpuGeneration generation,
+                                                            primitives::AttentionPass pass, double width);
+
+/// The mean width of a head's queries and values.
+[[nodiscard]] double head_width(const primitives::AttentionShape& shape);
 
 /// Pairs of a query and a key of one head that look at each other.
 [[nodiscard]] double attention_pairs(const primitives::AttentionShape& shape);
@@ -74,10 +96,14 @@ inline constexpr double kSingleAttention = 0.35;
 /// What it has to read and write: queries, keys, values, output, and their gradients in the backward pass.
 [[nodiscard]] DataSize attention_traffic(const primitives::AttentionShape& shape, double batch, DataSize element);
 
-/// The GPU's time, the overhead of measurements apart. Requires sizes of at least 1 and a curve with widths. A forward
-/// curve asked for a backward pass answers with kBackwardSlowdown.
+/// What its kernels read and write: backward more than that.
+[[nodiscard]] DataSize attention_moved(const primitives::AttentionShape& shape, double batch, DataSize element);
+
+/// The GPU's time, the overhead of measurements apart, of a kernel as many times as slow as the curve's. Requires sizes
+/// of at least 1 and a curve with widths. A forward curve asked for a backward pass answers with kBackwardSlowdown.
 [[nodiscard]] Time attention_time(const hardware::AttentionCurve& curve, const hardware::DeviceSpec& spec,
-                                  const primitives::AttentionShape& shape, double batch, DataSize element);
+                                  const primitives::AttentionShape& shape, double batch, DataSize element,
+                                  const KernelSlowdown& slowdown = {});
 
 /// The curve for a pass. Null without any.
 [[nodiscard]] const hardware::AttentionCurve* attention_curve(std::span<const hardware::AttentionCurve> curves,

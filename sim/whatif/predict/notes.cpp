@@ -337,8 +337,9 @@ namespace {
 std::optional<std::string> attention_note(const Question& question) {
   const hardware::Gpu& gpu = question.scenario.cluster.node.gpu;
   const primitives::AttentionKernel kernel = question.scenario.software_attention;
-  const bool measured =
-      !gpu.nccl_tuning || cost::kernel_slowdown(kernel, *gpu.nccl_tuning, primitives::AttentionPass::kForward);
+  constexpr double kAnyWidth = 128;  // which GPUs it was measured on is of no width
+  const bool measured = !gpu.nccl_tuning ||
+                        cost::kernel_slowdown(kernel, *gpu.nccl_tuning, primitives::AttentionPass::kForward, kAnyWidth);
   if (measured || !question.scenario.model->totals.attention) return std::nullopt;
   return fmt::format("software.attention: nobody measured {} on GPUs of {}'s generation; taken as the GPU's fastest",
                      name_of(primitives::kAttentionKernels, kernel), gpu.name);

@@ -93,6 +93,38 @@ TEST_CASE("attention fit: finds the curve that made the rows, less what measurin
   CHECK(overhead_of(*fitted, kH200, row).overhead == Time::zero());
 }
 
+TEST_CASE("attention fit: a series of training writes no cache", "[unit][calib]") {
+  AttentionCurve truth = planted(AttentionPass::kForward);
+  AttentionFitOptions options;
+  options.training = {"served"};
+  const auto fitted = fit_attention(rows_of(truth), kH200, Precision::kBf16, options);
+  REQUIRE(fitted.has_value());
+  REQUIRE(fitted->overheads.size() == 1);
+  CHECK(fitted->overheads[0].copied_passes == 0);
+  // What has both passes is such a series.
+  std::vector<primitives::KernelMeasurement> rows;
+  for (const AttentionPass pass : {AttentionPass::kForward, AttentionPass::kBackward}) {
+    for (const AttentionRow& row : rows_of(planted(pass))) {
+      primitives::KernelMeasurement one;
+      one.what = primitives::TimedAttention{row.shape, row.batch};
+      one.precision = Precision::kBf16;
+      one.time = row.time;
+      one.series = pass == AttentionPass::kForward && row.batch == 1 ? "server" : "harness";
+      rows.push_back(one);
+    }
+  }
+  hardware::Gpu gpu;
+  gpu.id = "g";
+  gpu.sm_count = 132;
+  gpu.peak.bf16 = teraflops_per_second(989);
+  gpu.memory_bandwidth = gigabytes_per_second(4800);
+  const auto profile = fit_profile(rows, gpu);
+  REQUIRE(profile.has_value());
+  REQUIRE(profile->attention.front().overheads.size() == 2);
+  CHECK(profile->attention.front().overheads[0].copied_passes == 0);  // harness
+  CHECK(profile->attention.front().overheads[1].copied_passes > 0);
+}
+
 TEST_CASE("attention fit: every width has tiles of its own", "[unit][calib]") {
   AttentionCurve truth = planted(AttentionPass::kForward);
   truth.widths[0].rows = 192;
@@ -103,6 +135,26 @@ TEST_CASE("attention fit: every width has tiles of its own", "[unit][calib]") {
   CHECK(fitted->widths[0].rows == 192);
   CHECK(fitted->widths[1].rows == 64);
   CHECK(worst_error(*fitted, truth) < 0.03);
+}
+
+TEST_CASE("attention fit: nothing moves faster than the memory", "[unit][calib]") {
+  AttentionCurve truth = planted(AttentionPass::kForward);
+  truth.memory_efficiency = 1.4;  // rows of an L2
+  truth.prologue_steps = 1;
+  truth.masked_steps = 0;
+  std::vector<AttentionRow> rows;
+  for (const std::int64_t batch : {32, 128, 512}) {
+    for (const std::int64_t length : {32, 64, 128, 256, 512, 1024}) {
+      const AttentionShape shape{
+          .queries = length, .keys = length, .heads = 32, .kv_heads = 32, .width = 128, .value_width = 128};
+      AttentionRow row{shape, batch, {}, "served"};
+      row.time = as_measured(truth, kH200, row);
+      rows.push_back(row);
+    }
+  }
+  const auto fitted = fit_attention(rows, kH200, Precision::kBf16);
+  REQUIRE(fitted.has_value());
+  CHECK(fitted->memory_efficiency <= 1);
 }
 
 TEST_CASE("attention fit: few backward rows start from the forward curve", "[unit][calib]") {
