@@ -23,7 +23,8 @@
 // NVIDIA/benchmarks/llama2_70b_lora/implementations/nemo/conf/megatron_gpt_peft_tuning_config.yaml: fp8_params,
 // disable_parameter_transpose_cache). Where one GPU has the whole model and whole sequences its gated activations keep
 // 8 bits too: that file's fp8_activation_input_store, which v5.0's MI300X of TP 1 and CP 1 set (MangoBoost,
-// config_MI300X_1x8x1.sh: FP8_ACTIVATION); without it none of those GPUs has room. `offload`: what waits on the host
+// config_MI300X_1x8x1.sh: FP8_ACTIVATION); without it MI300X, B200 and GB200 have no room. `offload`: what waits on the
+// host
 // ("optimizer", "activations", or both).
 #pragma once
 
