@@ -8,6 +8,9 @@ namespace ddlsim::importers {
 namespace {
 
 /// The first row whose words all stand in the framework's name, or in its repository of results, counts.
+/// Where gradients are reduced in 16 bits they stand in 16: Megatron-Core's buffers have the format that is reduced
+/// (core/distributed/distributed_data_parallel.py: grad_dtype), and its optimizer makes a rank's share fp32 for the
+/// update (core/optimizer/distrib_optimizer.py): mixed-16.
 constexpr auto kWays = std::to_array<TrainingWay>({
     {"sailor", kNever, kNever, false, Beside::kNothing, 0, "mixed-16", "fp16", "best", false,
      "eth-easl/sailor: Megatron-DeepSpeed without --use-flash-attn, zero_optimization {}"},
@@ -15,10 +18,7 @@ constexpr auto kWays = std::to_array<TrainingWay>({
      "DeepSpeed ZeRO-3: bigscience experiments/gpt2.md"},
     {"deepspeed", kNever, kNever, false, Beside::kNothing, 1, "mixed-16", "fp16", "best", false,
      "bigscience-workshop/Megatron-DeepSpeed: ZeRO-1, fused softmax, no FlashAttention (tr11-176B-ml)"},
-    {"megatron-core", kNever, kEver, true, Beside::kAll, 1, "mixed", "fp32", "best", false,
-     "NVIDIA/Megatron-LM core_r0.8.0 README: distributed optimizer, sequence parallel, TransformerEngine attention, "
-     "--overlap-grad-reduce --overlap-param-gather --tp-comm-overlap"},
-    {"megatron-bridge", kNever, kEver, true, Beside::kAll, 1, "mixed", "bf16", "best", false,
+    {"megatron-bridge", kNever, kEver, true, Beside::kAll, 1, "mixed-16", "bf16", "best", false,
      "NVIDIA-NeMo/Megatron-Bridge scripts/performance/configs @ 2a0d46e: distributed optimizer, sequence parallel, "
      "grad_reduce_in_fp32 False, tp_comm_overlap; training/mixed_precision.py: fp8_param_gather; docs: communication "
      "overlap"},
@@ -50,9 +50,12 @@ constexpr auto kWays = std::to_array<TrainingWay>({
     {"nemo", 2023.58, kEver, true, Beside::kWeights, 1, "mixed", "bf16", "best", false,
      "NeMo-Megatron-Launcher 23.05 conf/training/gpt3/5b.yaml: overlap_grad_sync, overlap_param_sync, no "
      "ub_tp_comm_overlap"},
-    {"nemo", kNever, kEver, true, Beside::kAll, 1, "mixed", "bf16", "best", false,
+    {"nemo", kNever, kEver, true, Beside::kAll, 1, "mixed-16", "bf16", "best", false,
      "NVIDIA/NeMo docs/source/features/optimizations/communication_overlap.rst: distributed optimizer, gradients and "
      "weights overlapped, fp8_param_gather; scripts/performance/llm: grad_reduce_in_fp32 = False"},
+    {"megatron-core", kNever, kEver, true, Beside::kAll, 1, "mixed", "fp32", "best", false,
+     "NVIDIA/Megatron-LM core_r0.8.0 README: distributed optimizer, sequence parallel, TransformerEngine attention, "
+     "--overlap-grad-reduce --overlap-param-gather --tp-comm-overlap"},
     {"torchtitan", kNever, kEver, true, Beside::kGradients, 3, "mixed", "fp32", "flash-2", true,
      "pytorch/torchtitan docs/fsdp.md: FSDP2, bf16 weights gathered, gradients reduced in fp32; "
      "scaled_dot_product_attention"},
@@ -71,7 +74,7 @@ constexpr auto kWays = std::to_array<TrainingWay>({
      "last product of a block is not computed again; NVIDIA/dgxc-benchmarking maxtext: XLA overlaps; openxla/xla "
      "#5910: "
      "flash attention is no default of 2023"},
-    {"training_results", kNever, kEver, true, Beside::kAll, 1, "mixed", "bf16", "best", false,
+    {"training_results", kNever, kEver, true, Beside::kAll, 1, "mixed-16", "bf16", "best", false,
      "mlcommons/training_results_v5.1 @ 4da2d1c, Cisco/benchmarks/llama31_8b/implementations/nemo/pretrain.py: "
      "grad_reduce_in_fp32=False; NVIDIA's config_common.sh: OVERLAP_PARAM_GATHER, FP8_PARAM_GATHER"},
     {"hf trainer fms-hf-tuning", kNever, 2023.95, false, Beside::kGradients, 0, "pure-16", "bf16", "flash-2", true,

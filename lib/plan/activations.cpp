@@ -40,6 +40,9 @@ class Keeper {
   Keeper(const ActivationCut& cut, bool drops, bool decodes)
       : cut_(cut),
         element_(activation_size(cut.precision).in(bytes)),
+        product_(!cut.quantised                     ? element_
+                 : cut.precision == Precision::kFp4 ? 0.5
+                                                    : 1),
         of_logit_(!cut.single    ? element_ + 4
                   : decodes      ? kSingleLoss
                   : cut.autocast ? 2 * kSingle + element_
@@ -93,16 +96,19 @@ class Keeper {
   void keep(const wl::Linear& op, bool was_kept) {
     const double in = elements_in(layer_->in);
     const auto out = static_cast<double>(layer_->output_elements);
+    const bool copies = cut_.quantised && !ends_in_loss() && !routes();
+    const double kept = copies ? product_ : element_;
+    const bool keeps = trains_ && (copies || !was_kept);
     if (reads_part()) {
-      if (!was_kept && trains_) always(element_ * in * part_);
+      if (keeps) always(kept * in * part_);
       makes(element_ * out * rows_);  // before ranks add it up
       parted_ = false;
       working(part_, whole_);
       return;
     }
     // Products that read one tensor keep it once; of one in fp32 each its own copy in the format of a product.
-    if (!was_kept && trains_ && (norm_wide_ || !has(sources_, in))) {
-      always(element_ * in * whole_);
+    if (keeps && (norm_wide_ || !has(sources_, in))) {
+      always(kept * in * whole_);
       sources_.push_back(in);
     }
     makes(element_ * out * part_);
@@ -116,6 +122,11 @@ class Keeper {
       kept_.loss = bytes(batch_ * static_cast<double>(layer_->output_elements) * part_ * of_logit);
       working(whole_, 0);
     }
+  }
+  /// Whether a softmax over what this product makes chooses experts.
+  [[nodiscard]] bool routes() const {
+    const auto* softmax = after_ != nullptr && after_->op ? std::get_if<wl::Pointwise>(&*after_->op) : nullptr;
+    return softmax != nullptr && softmax->over_rows && !ends_in_loss();
   }
   /// Whether a softmax over what this product makes is a loss, and no choice of experts.
   [[nodiscard]] bool ends_in_loss() const {
@@ -179,7 +190,8 @@ class Keeper {
     working(2 * cut, cut);
     if (op.product) {
       // Of single operations the activation is one, and keeps what it reads.
-      always((cut_.single && op.gated ? 3 : 2) * element_ * elements_in(layer_->in) * cut);
+      const double read = op.gated && cut_.gated_fp8 ? 1 : element_;
+      always((cut_.single && op.gated ? 3 : 2) * read * elements_in(layer_->in) * cut);
       used_ = true;
       if (!layer_->in.empty()) width_ = layer_->in.back();
       return;
@@ -228,7 +240,8 @@ class Keeper {
     const double outside = rows * static_cast<double>(layer_->in.back()) * routed_;
     const double inside = rows * static_cast<double>(op.width) * part_;
     // The rows and the last product's input serve weights' gradients.
-    always(element_ * (trains_ ? outside + (op.gated ? 3 : 2) * inside : (op.gated ? 2 : 1) * inside));
+    const double read = op.gated && cut_.gated_fp8 ? 1 : element_;
+    always((op.gated ? 2 : 1) * read * inside + (trains_ ? product_ * (outside + inside) : 0));
     kept_.working = bytes(element_ * batch_ * (2 * outside + (op.gated ? 2 : 1) * inside));
     parted_ = false;
   }
@@ -247,6 +260,7 @@ class Keeper {
 
   const ActivationCut& cut_;
   double element_;
+  double product_;  // of a product's input
   double of_logit_ = 0;
   double batch_;
   double tensor_;

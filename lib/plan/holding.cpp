@@ -169,7 +169,9 @@ ActivationCut activation_cut_of(const Job& job) {
           .casts = casts_weights(job),
           .adapters = job.parallel.lora_rank > 0,
           .composed = composes_biased(job),
-          .ring = goes_round(job.parallel)};
+          .ring = goes_round(job.parallel),
+          .quantised = is_cast(job.precision) && !in_single_operations(job) && job.parallel.lora_rank == 0,
+          .gated_fp8 = job.parallel.gated_fp8};
 }
 
 Plainly with_recomputation(const Job& job, const StepPlan& plan, const ActivationCut& cut,

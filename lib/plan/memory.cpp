@@ -106,9 +106,13 @@ bool makes_gradients_in_turn(const Job& job, int zero, std::int64_t passes) {
   return whole && own && passes == 1 && (states == States::kFp32 || states == States::kPureSixteen);
 }
 
-DeviceOverhead device_overhead(const MemoryFootprint& footprint, std::int64_t gpus, bool split, DataSize context) {
-  DeviceOverhead overhead{.context = context, .slack = footprint.total() * kAllocatorSlack};
+DeviceOverhead device_overhead(const MemoryFootprint& footprint, std::int64_t gpus, bool split, DataSize context,
+                               DataSize room) {
+  const DataSize tensors = footprint.total();
+  DeviceOverhead overhead{.context = context, .slack = tensors * kAllocatorSlack};
   if (gpus > 1) overhead.context += kCommunicators * (split ? 1.0 : kOneOfCommunicators);
+  const DataSize left = room - overhead.context - tensors;
+  overhead.slack = max(tensors * kLeastSlack, min(overhead.slack, left));
   return overhead;
 }
 
@@ -152,7 +156,8 @@ DeviceOverhead device_overhead(const MemoryFootprint& footprint, const Job& job)
   const bool lazily = job.software_year.get().value_or(kLoadsLazily) >= kLoadsLazily;
   const Parallel& parallel = job.parallel;
   const bool split = parallel.tensor * parallel.context * parallel.expert * parallel.pipeline > 1;
-  return device_overhead(footprint, job.cluster.gpus(), split, lazily ? kCudaContext : kCudaContextBefore);
+  return device_overhead(footprint, job.cluster.gpus(), split, lazily ? kCudaContext : kCudaContextBefore,
+                         job.cluster.node.gpu.memory_size);
 }
 
 Bandwidth assumed_host_memory(const hardware::Node& node) {

@@ -190,6 +190,7 @@ Json case_json(const answer::CaseResult& one) {
             {"interval_90", Json::array({one.interval_90.first, one.interval_90.second})},
             {"provenance", to_string(one.provenance)}};
   if (one.memory_error) json["memory_error"] = *one.memory_error;
+  if (!one.fits) json["memory_times"] = one.memory_times;
   return json;
 }
 

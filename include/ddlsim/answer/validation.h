@@ -29,6 +29,7 @@ struct CaseResult {
   std::optional<double> power_law{};     // a power of the GPUs through them
   std::string job{};                     // cases of one job are plans for it; empty: no other plan was measured
   bool fits = true;                      // what was predicted, into its memory
+  double memory_times = 0;               // what it needs of a GPU, over what is there; 0: nobody knows
   std::vector<std::string> unread{};     // what of its words counted for nothing
   std::optional<double> memory_error{};  // of the bytes per GPU that the source printed: predicted / measured - 1
 };

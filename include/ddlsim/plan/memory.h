@@ -17,7 +17,10 @@
 // weights are held as they are computed with (`frozen_weight`). Servers hold optimizer and sparse tables.
 //
 // Activations: what each operator's backward reads, once per tensor, of a micro-batch; e = 2 bytes, fp32 4:
-//   product                e input, unless another reader has kept it (queries, keys and values read one tensor)
+//   product                e input, unless another reader has kept it (queries, keys and values read one tensor). Where
+//                          blocks are fused and products take 8 or 4 bits, 1 or 1/2 byte: the copy in them that
+//                          Transformer Engine saves (pytorch/module/linear.py; block scales, 3 %, aside). Not of the
+//                          head, of routing, nor beside adapters, which read 16 bits
 //   norm                   e input, 4 or 8 per row
 //   attention, several     e (queries + keys + values + output), and of its core (2 e + 1) scores: softmax, its output
 //     kernels              after dropout, a mask of bytes; where the model has no dropout e scores. A softmax in fp32
@@ -71,12 +74,12 @@
 // two of each kind.
 //
 // On top of tensors (`device_overhead`): the CUDA context with NCCL's buffers, and what the caching allocator holds and
-// does not use. Both come out of `memory_size`, the total that CUDA gives: a process on an H200 of 139.83 GiB had
-// 139.22 of tensors when nothing was left (pytorch/pytorch#150096). What the driver itself keeps (nvidia-smi's
-// memory.reserved) is not in that total, and in no line here. Not counted: workspaces of libraries, buffers of
-// all-gathers within a tensor group (both under 1 %; of cuDNN in strict fp32 up to a quarter of all). A model known by
-// its features alone, or by measured times, has no activation count: `complete` is false and the size a lower bound.
-// Used by plan/lower.h.
+// does not use, less of it where there is no room for more (kLeastSlack). Both come out of `memory_size`, the total
+// that CUDA gives: a process on an H200 of 139.83 GiB had 139.22 of tensors when nothing was left
+// (pytorch/pytorch#150096). What the driver itself keeps (nvidia-smi's memory.reserved) is not in that total, and in no
+// line here. Not counted: workspaces of libraries, buffers of all-gathers within a tensor group (both under 1 %; of
+// cuDNN in strict fp32 up to a quarter of all). A model known by its features alone, or by measured times, has no
+// activation count: `complete` is false and the size a lower bound. Used by plan/lower.h.
 //
 // Worked example: Llama 3 70B's block (h 8192, 64 heads of 128, 8 of keys, inner 28672), 4096 tokens, 2 bytes, in units
 // of 64 MiB = 2 s h: norm 1, q/k/v's input 1, queries 1, keys and values 1/4, output 1, norm 1, gate and up's input 1,
@@ -149,9 +152,16 @@ inline constexpr double kOneOfCommunicators = 0.25;
 /// PyTorch's max_reserved over max_allocated: 1.03, 1.054, 1.060, 1.085 there; 1.03 to 1.08, in the middle 1.065, on
 /// 8 B200 (MooreThreads/SimuMax@4dcaae5, docs/b200). Reserved memory is in no test.
 inline constexpr double kAllocatorSlack = 0.06;
+/// What of that stays where memory is short: when an allocation fails PyTorch gives cached blocks back and tries again
+/// (c10/cuda/CUDACachingAllocator.cpp, release_cached_blocks). Reserved and not allocated when that failed too: 0.1,
+/// 0.4, 0.7, 2.4, 2.4, 2.7, 4.1, 44, 51 % of what was reserved (GitHub issues microsoft/unilm#137,
+/// pytorch/pytorch#150096, Strawberry-Eat-Mango/PCT_Pytorch#27, perrying/ssn-pytorch#11, Kunhao-Liu/StyleGaussian#11,
+/// CompVis/taming-transformers#194, TencentARC/BrushNet#81, carolchenyx/MGFN.#35, murong-xu/CADS#4); the middle one.
+inline constexpr double kLeastSlack = 0.024;
 
+/// `room`: of the GPU.
 [[nodiscard]] DeviceOverhead device_overhead(const MemoryFootprint& footprint, std::int64_t gpus, bool split,
-                                             DataSize context = kCudaContext);
+                                             DataSize context = kCudaContext, DataSize room = DataSize::infinity());
 struct Job;
 struct StepPlan;
 [[nodiscard]] DeviceOverhead device_overhead(const MemoryFootprint& footprint, const Job& job);
@@ -204,6 +214,8 @@ struct ActivationCut {
   bool adapters = false;       // alone are trained: a frozen product without one keeps no input
   bool composed = false;       // attention with biased scores is PyTorch's of single operations, in fp32
   bool ring = false;           // keys go round the context ranks: attention of one kernel is not taken apart
+  bool quantised = false;      // products keep what they read in their own 8 or 4 bits
+  bool gated_fp8 = false;      // plan::Parallel::gated_fp8
 
   friend auto operator<=>(const ActivationCut&, const ActivationCut&) = default;
 };

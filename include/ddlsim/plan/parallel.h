@@ -175,6 +175,8 @@ struct Parallel {
 
   bool offload_optimizer = false;    // states and update on the host; gradients and weights cross PCIe
   bool offload_activations = false;  // what is kept for backward goes to the host and comes back
+  bool gated_fp8 = false;            // what a gated activation reads is kept in 8 bits (Megatron-Core's
+                                     // activation_func_fp8_input_store); its casts cost no time here
 
   std::optional<States> states{};  // nothing: fp32, as automatic mixed precision keeps them
 

@@ -221,6 +221,18 @@ std::int64_t micro_batch_of(const io::Case& one, std::int64_t replicas) {
   return 1;
 }
 
+/// Whether a model is fine-tuned by adapters, from its words.
+bool has_adapters(const io::Case& one) {
+  return has_word(lower_case(one.model + " " + one.architecture + " " + one.said("task").value_or("")), "lora");
+}
+
+/// MLPerf's LoRA keeps the frozen model in the 8 bits that its products read, without a transposed copy
+/// (language_case.h).
+bool keeps_eight_bits(const io::Case& one) {
+  const std::string precision = precision_of(one.precision);
+  return is_submission(one) && has_adapters(one) && (precision == "fp8" || precision == "fp4");
+}
+
 /// What torch.compile joins.
 bool is_compiled(const io::Case& one) {
   return !denies(one, "compile") && (affirms(one, "compile") || says(one, "compile", "torch.compile"));
@@ -328,12 +340,14 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     const bool autocast = !own_formats && has_any(lower_case(one.precision), {"mixed", "amp"});
     const bool wide = says(one, "grad_dtype", "fp32");
     const std::string usual(autocast ? "fp32" : wide ? "mixed" : way.states);
-    set("parallel.states", one.said("states").value_or(usual));
+    set("parallel.states", one.said("states").value_or(keeps_eight_bits(one) ? "fp8-primary" : usual));
+    if (keeps_eight_bits(one) && tensor * degrees->context * pipeline == 1) set("parallel.gated_fp8", "yes");
     set("strategy.gradients", std::string(autocast || wide ? "fp32" : way.gradients));
   }
   add_overlap(one, sequence, shares, settings);
   if (says(one, "offload", "optimizer")) set("parallel.offload_optimizer", "yes");
-  if (has_word(lower_case(one.model + " " + one.architecture + " " + one.said("task").value_or("")), "lora")) {
+  if (says(one, "offload", "activations")) set("parallel.offload_activations", "yes");
+  if (has_adapters(one)) {
     // mlcommons/training llama2_70b_lora: rank 16; NeMo's recipes: 16.
     set("parallel.lora_rank", std::to_string(count_or(one, "lora_rank", 16)));
     const std::string base = lower_case(one.said("peft").value_or("") + " " + one.said("task").value_or(""));

@@ -350,6 +350,8 @@ class Validator {
     result.job = one.said("job").value_or("");
     // A forward pass alone keeps nothing, and the answer is a training step's.
     result.fits = one.metric == io::CaseMetric::kForwardMilliseconds || prediction->fits.value_or(true);
+    const bool counted = prediction->memory.capacity > DataSize::zero();
+    if (counted) result.memory_times = prediction->memory.all() / prediction->memory.capacity;
     result.unread = unread_words(one);
     if (one.nodes > 1 && !names_network(catalog_, one)) {
       result.unread.push_back(fmt::format("inter_network '{}' names no network that is known: the server's is taken",

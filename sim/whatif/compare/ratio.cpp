@@ -71,6 +71,7 @@ bool keeps_kernels(const Scenario& a, const Scenario& b) {
   same.frozen_bits = b.parallel.frozen_bits;
   same.offload_optimizer = b.parallel.offload_optimizer;
   same.offload_activations = b.parallel.offload_activations;
+  same.gated_fp8 = b.parallel.gated_fp8;
   const bool alike = plan::takes_ranks(a.parallel) == plan::takes_ranks(b.parallel);
   return alike && same == b.parallel && a.batch == b.batch && a.framework == b.framework;
 }

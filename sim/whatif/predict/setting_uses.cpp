@@ -88,6 +88,15 @@ bool by_fused_blocks(const Question& q) {
          (single && std::any_of(layers.begin(), layers.end(), workload::has_single_operations));
 }
 
+bool has_gates(const workload::Model& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
+    if (!layer.op) return false;
+    const auto* product = std::get_if<workload::Combine>(&*layer.op);
+    const auto* experts = std::get_if<workload::Experts>(&*layer.op);
+    return (product != nullptr && product->gated) || (experts != nullptr && experts->gated);
+  });
+}
+
 /// What is not listed always has one, in the analytic fidelity.
 constexpr auto kUses = std::to_array<Use>({
     {"strategy.grouping", by_several_gpus},
@@ -225,6 +234,8 @@ constexpr auto kSplitUses = std::to_array<SplitUse>({
      [](const plan::Parallel& p, const workload::Model&) {
        return p.recompute == plan::Recompute::kFull || p.recompute == plan::Recompute::kPerOp;
      }},
+    {"parallel.gated_fp8", [](const plan::Parallel& p) { return p.gated_fp8; },
+     [](const plan::Parallel&, const workload::Model& m) { return has_gates(m); }},
     {"parallel.recompute_every", [](const plan::Parallel& p) { return p.recompute_every > 1; },
      [](const plan::Parallel& p, const workload::Model&) { return p.recompute == plan::Recompute::kFull; }},
     {"parallel.expert_capacity", [](const plan::Parallel& p) { return p.expert_capacity > 0; },

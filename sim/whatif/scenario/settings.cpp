@@ -193,6 +193,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_choice<&plan::Parallel::offload_optimizer>},
     {"parallel.offload_activations", "what is kept for backward waits on the host: yes, no", "yes",
      set_choice<&plan::Parallel::offload_activations>},
+    {"parallel.gated_fp8", "what a gated activation reads is kept for backward in 8 bits (Megatron-Core's activation_func_fp8_input_store): yes, no",
+     "yes", set_choice<&plan::Parallel::gated_fp8>},
     {"parallel.states", "formats of weights, gradients and optimizer states: fp32, mixed, mixed-16 (or mixed-bf16), pure-16 (or pure-bf16), fp8, fp8-primary, adam-8bit", "mixed",
      [](Scenario& s, Value v, const io::Catalog&) {
        return store(parse_choice(plan::kStates, v, "format of states"), s.parallel.states);

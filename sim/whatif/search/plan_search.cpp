@@ -302,7 +302,9 @@ DataSize PlanSearch::least_memory(const PlanFamily& family) {
 bool PlanSearch::is_too_much(const Split& split, DataSize memory) const {
   if (memory == DataSize::infinity()) return true;
   const std::int64_t gpus = split.nodes * space_.base().cluster.gpus_per_node;
-  return memory + plan::device_overhead({.weights = memory}, gpus, false).total() * (1 - 1e-9) > capacity_;
+  const plan::DeviceOverhead least =
+      plan::device_overhead({.weights = memory}, gpus, false, plan::kCudaContext, capacity_);
+  return memory + least.total() * (1 - 1e-9) > capacity_;
 }
 
 /// Every family, with its first bound. What needs too much memory is priced only where larger GPUs may be worth a word.

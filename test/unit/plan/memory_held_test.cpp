@@ -245,7 +245,18 @@ TEST_CASE("memory: the context and the allocator stand beside tensors", "[unit][
   CHECK(device_overhead(footprint, 1, false).context == kCudaContext);
   CHECK(device_overhead(footprint, 1, false).slack.in(gigabytes) == Approx(0.6));
   CHECK(device_overhead(footprint, 8, true).context.in(mebibytes) == Approx(3520));
+  // Where less is left the allocator holds less, down to what it cannot give back.
+  const auto slack = [&](double left) {
+    return device_overhead(footprint, 1, false, kCudaContext, gigabytes(10 + left) + kCudaContext).slack.in(gigabytes);
+  };
+  CHECK(slack(0.7) == Approx(0.6));
+  CHECK(slack(0.3) == Approx(0.3));
+  CHECK(slack(0.1) == Approx(0.24));
   Job job;
+  job.cluster.node.gpu.memory_size = gigabytes(10.3) + kCudaContext;
+  CHECK(needed_by(job, footprint).fits());
+  job.cluster.node.gpu.memory_size = gigabytes(10.2) + kCudaContext;
+  CHECK_FALSE(needed_by(job, footprint).fits());
   CHECK(device_overhead(footprint, job).context == kCudaContext);
   job.software_year = std::optional(2021.5);  // every kernel is loaded
   CHECK(device_overhead(footprint, job).context == megabytes(1000));

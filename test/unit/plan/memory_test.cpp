@@ -110,6 +110,34 @@ TEST_CASE("memory: a Llama's block, worked by hand", "[unit][plan]") {
   const double more = 64 * mib * 0.25 / 16;
   CHECK(kept_in(block, {.tensor = 16, .sequence = true, .precision = Precision::kBf16}) ==
         Approx(expected / 16 + more));
+  // Products of 8 bits keep copies of 1 byte: 0.5 twice, of attention's output too, 1.75 of the last; in 4 bits half of
+  // that. What the gate reads in 8 bits: 3.5 instead of 7.
+  const double others = 1 * mib + 2.0 * 4 * 4096;
+  ActivationCut eight{.precision = Precision::kFp8, .quantised = true};
+  CHECK(kept_in(block, eight) == Approx(14.5 * 64 * mib + others));
+  eight.gated_fp8 = true;
+  CHECK(kept_in(block, eight) == Approx(11 * 64 * mib + others));
+  CHECK(kept_in(block, {.precision = Precision::kFp4, .quantised = true}) == Approx(12.875 * 64 * mib + others));
+  CHECK(kept_in(block, {.precision = Precision::kFp8}) == Approx(expected));
+}
+
+TEST_CASE("memory: experts keep rows in their products' 8 bits, the head and routing their own", "[unit][plan]") {
+  // 16 rows of 8, 2 of 4 experts each, 32 inside, gated: rows and the last product's input 1 byte, gate and up 2 each.
+  List list;
+  list.add("experts", workload::Experts{.experts = 4, .active = 2, .width = 32}, {16, 8});
+  ActivationCut cut{.precision = Precision::kFp8, .quantised = true};
+  CHECK(kept_in(list, cut) == 2 * 16 * (8 + 32 + 2 * 2 * 32));
+  cut.gated_fp8 = true;
+  CHECK(kept_in(list, cut) == 2 * 16 * (8 + 32 + 2 * 32));
+  List head;
+  head.add("head", workload::Linear{.out = 1000, .bias = false}, {16, 8})
+      .add("softmax", workload::pointwise("softmax"), {16, 1000});
+  CHECK(kept_activations(head.layers(), cut)[0].always.in(bytes) == 2 * 16 * 8);
+  List router;
+  router.add("router", workload::Linear{.out = 4, .bias = false}, {16, 8})
+      .add("routing", workload::pointwise("softmax"), {16, 4})
+      .add("experts", workload::Experts{.experts = 4, .active = 2, .width = 32}, {16, 8});
+  CHECK(kept_activations(router.layers(), cut)[0].always.in(bytes) == 2 * 16 * 8);
 }
 
 TEST_CASE("memory: beside adapters frozen products keep no input", "[unit][plan]") {

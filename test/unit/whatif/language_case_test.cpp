@@ -273,6 +273,50 @@ TEST_CASE("language cases: degrees, batches and what the framework did at the ti
   CHECK(said(later, "software.attention") == "flash-1");
 }
 
+TEST_CASE("language cases: gradients that are reduced in 16 bits stand in 16", "[unit][whatif]") {
+  io::Case one = gpt();
+  one.precision = "bf16";
+  for (const char* framework : {"Megatron-Bridge, NeMo container 25.09", "NeMo 24.09 (Megatron-Core)"}) {
+    one.framework = framework;
+    CHECK(said(one, "parallel.states") == "mixed-16");
+  }
+  one.extra["grad_dtype"] = "fp32";
+  CHECK(said(one, "parallel.states") == "mixed");
+  one.extra.erase("grad_dtype");
+  one.framework = "NeMo Megatron 22.11";
+  CHECK(said(one, "parallel.states") == "mixed");
+}
+
+TEST_CASE("language cases: MLPerf's adapters stand beside 8 bits", "[unit][whatif]") {
+  io::Case one = gpt();
+  one.model = "Llama 2 70B LoRA";
+  one.source = "github:mlcommons/training_results_v5.1:NVIDIA/results/x@441d65f";
+  one.precision = "fp8";
+  CHECK(said(one, "parallel.states") == "fp8-primary");
+  CHECK(said(one, "parallel.gated_fp8").empty());  // the model is shared
+  one.extra["tp"] = "1";
+  one.extra["pp"] = "1";
+  one.extra["dp"] = "8";
+  CHECK(said(one, "parallel.gated_fp8") == "yes");
+  one.precision = "bf16";
+  CHECK(said(one, "parallel.states") == "mixed-16");
+  CHECK(said(one, "parallel.gated_fp8").empty());
+  one.precision = "fp8";
+  one.source = "somebody's blog";
+  CHECK(said(one, "parallel.states") != "fp8-primary");
+}
+
+TEST_CASE("language cases: what waits on the host", "[unit][whatif]") {
+  io::Case one = gpt();
+  CHECK(said(one, "parallel.offload_activations").empty());
+  one.extra["offload"] = "activations";
+  CHECK(said(one, "parallel.offload_activations") == "yes");
+  CHECK(said(one, "parallel.offload_optimizer").empty());
+  one.extra["offload"] = "optimizer and activations";
+  CHECK(said(one, "parallel.offload_activations") == "yes");
+  CHECK(said(one, "parallel.offload_optimizer") == "yes");
+}
+
 TEST_CASE("language cases: blocks of attention, Mamba-2 and mixtures by their letters", "[unit][whatif]") {
   io::Case one = gpt();
   one.model = "Nemotron 3 Nano";

@@ -55,6 +55,18 @@ TEST_CASE("validate: the smallest row of a group is given, the others are predic
   CHECK(set.perfect->mean == Approx(0.0667).epsilon(0.01));
 }
 
+TEST_CASE("validate: rows that do not fit say how many times the memory they need", "[unit][whatif]") {
+  io::Case large = resnet_on(1, 800);
+  large.batch_per_gpu = 1024;
+  const auto result = run({resnet_on(1, 800), large}, Anchor::kNone);
+  CHECK(result.all.cases[0].fits);
+  CHECK(result.all.cases[0].memory_times < 1);
+  CHECK_FALSE(result.all.cases[1].fits);
+  // Activations are most of it, four times as many.
+  CHECK(result.all.cases[1].memory_times > 2.5);
+  CHECK(result.all.cases[1].memory_times < 5);
+}
+
 TEST_CASE("validate: all sets together are what each of them is", "[unit][whatif]") {
   const std::vector<CaseSet> sets{{"a", {resnet_on(1, 800), resnet_on(8, 6000)}},
                                   {"b", {resnet_on(1, 700), resnet_on(8, 5000), resnet_on(16, 9000)}}};
