@@ -12,6 +12,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/predictor.h"
+#include "predict/interval.h"
 #include "predict/notes.h"
 #include "predict/question.h"
 #include "scenario/number_settings.h"
@@ -149,10 +150,12 @@ Expected<void> Sensitive::add_kernels() {
   if (const cost::CalibratedTimes* times = question->calibrated()) {
     const Time kernels = times->measured + times->extrapolated + times->assumed;
     if (kernels <= Time::zero()) return {};
-    low = times->low / kernels;
-    high = times->high / kernels;
+    // Not every kernel of a step errs as far as one may, and all the same way.
+    const auto [least, most] = whole_step_ends(*question);
+    low = std::max(times->low / kernels, least);
+    high = std::min(times->high / kernels, most);
     swing.name = "curves of the GPU's profile";
-    swing.spread = "90 % of what they err by on kernels held out";
+    swing.spread = "90 % of what they err by on kernels held out, no farther than published steps do";
   }
   swing.low = "x " + significant(low, 3);
   swing.high = "x " + significant(high, 3);

@@ -45,11 +45,17 @@ std::pair<Time, Time> interval_as_asked(const Question& question, const answer::
   const Time busy = line.parts.compute + line.parts.memory;
   const double lowest = kernels > Time::zero() ? times.low / kernels : 1;
   const double highest = kernels > Time::zero() ? times.high / kernels : 1;
+  const Time longest = max(interval.second, line.step * kInterval90High);
   return {max(interval.first - busy * (1 - lowest), line.step * kInterval90Low),
-          interval.second + busy * (highest - 1)};
+          min(interval.second + busy * (highest - 1), longest)};
 }
 
 }  // namespace
+
+std::pair<double, double> whole_step_ends(const Question& question) {
+  const auto* ends = learnt_ends(question);
+  return ends != nullptr ? std::pair{ends->low, ends->high} : std::pair{kInterval90Low, kInterval90High};
+}
 
 /// Where nobody says what drives the network, it reaches from what RDMA would give to what TCP does: where TCP is
 /// assumed to RDMA's own end, where RDMA is, the likelier by far, to TCP's step.
