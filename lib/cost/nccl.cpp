@@ -205,8 +205,8 @@ void add(std::vector<CollectiveLine>& lines, const CollectiveLibrary& library, c
 }
 
 /// Every hop goes up one host link and down another.
-Bandwidth staged_limit(const Communicator& c) {
-  return min(kHostMemoryLimit * c.staging_speed, c.host_share * kPcieShare);
+Bandwidth staged_limit(const Communicator& c, const CollectiveLibrary& library) {
+  return min(kHostMemoryLimit * c.staging_speed, c.host_share * library.intra_efficiency.value_or(kPcieShare));
 }
 
 /// Of the wire's rate inside a server, before a limit of the host's memory: in and out again, whoever states the share.
@@ -220,7 +220,7 @@ double share_inside(const Communicator& c, const CollectiveLibrary& library) {
 EffectiveRates effective_rates(const Communicator& c, const CollectiveLibrary& library) {
   EffectiveRates rates;
   rates.intra = c.intra * share_inside(c, library);
-  if (c.fabric == GpuFabric::kHostMemory) rates.intra = min(rates.intra, staged_limit(c));
+  if (c.fabric == GpuFabric::kHostMemory) rates.intra = min(rates.intra, staged_limit(c, library));
   const auto ports = static_cast<double>(c.network_ports);
   const double feeding = std::min(ports, static_cast<double>(c.gpus_per_node()));
   const Bandwidth wire = library.inter_efficiency ? c.inter * *library.inter_efficiency : transport_rate(c);
@@ -269,7 +269,7 @@ Context context_of(const Communicator& c, const CollectiveLibrary& library, prim
 /// Inside a server or between them, before a protocol's share.
 WireTerms wire_inside(const Context& x) {
   WireTerms wire{.wire = x.c.intra, .share = share_inside(x.c, x.library)};
-  if (x.c.fabric == GpuFabric::kHostMemory) wire.cap = staged_limit(x.c);
+  if (x.c.fabric == GpuFabric::kHostMemory) wire.cap = staged_limit(x.c, x.library);
   return wire;
 }
 

@@ -135,10 +135,18 @@ TEST_CASE("nccl: what reaches over PCIe, between sockets and through the host", 
   const auto slope = time_us(c, ring, primitives::CollectiveOp::kAllReduce, gigabytes(2)) -
                      time_us(c, ring, primitives::CollectiveOp::kAllReduce, gigabytes(1));
   CHECK(slope == Approx(1.75 / 1.5e9 * 1e15).epsilon(0.02));  // 2 x 7/8 GB at 1.5 GB/s, and a local pass
-  // What is stated counts whatever the path; GPUs that reach each other do not go over the host link.
+  // What is stated is of PCIe's rate: of a GPU's part of the host link, half of its own way, at most the memory's 5.
   CollectiveLibrary stated;
   stated.intra_efficiency = 0.5;
-  CHECK(effective_rates(c, stated).intra.in(gigabytes_per_second) == Approx(7.877));
+  const auto as_stated = [&] { return effective_rates(c, stated).intra.in(gigabytes_per_second); };
+  CHECK(as_stated() == Approx(15.754 / 8 / 2));
+  c.host_share = Bandwidth::infinity();
+  CHECK(as_stated() == Approx(15.754 / 4));
+  stated.intra_efficiency = 0.95;
+  CHECK(as_stated() == Approx(5));
+  c.staging_speed = 2;
+  CHECK(as_stated() == Approx(15.754 * 0.95 / 2));
+  // GPUs that reach each other do not go over the host link.
   c.fabric = GpuFabric::kPcie;
   CHECK(intra() == Approx(10));
 }

@@ -206,7 +206,7 @@ TEST_CASE("predict: messages that bound each other are what bounds a step", "[un
                         {"parallel.states", "mixed-16", {}},
                         {"model.sequence", "2048", {}}});
   CHECK(p.breakdown.communication_exposed > p.step_time / 2.0);
-  CHECK(p.bottleneck == "pcie");
+  CHECK(p.bottleneck == "host memory");  // GeForce cards do not reach each other's
 }
 
 TEST_CASE("predict: experts that drop rows or are busier than others execute what they work on", "[unit][whatif]") {

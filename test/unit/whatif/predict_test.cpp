@@ -261,7 +261,7 @@ TEST_CASE("predict: GPUs whose server hides its switches meet in the host's memo
   CHECK(step({{"pcie.host", "8 GB/s", {}}, {"peer_to_peer", "yes", {}}}) == told);
   // The memory's limit binds, not the link, and holds whoever states what the link reaches: 24 x 0.3 / 2 is below it.
   CHECK(answer({}).bottleneck == "host memory");
-  CHECK(answer({{"peer_to_peer", "yes", {}}}).bottleneck == "pcie");
+  CHECK(answer({{"peer_to_peer", "yes", {}}}).bottleneck != "host memory");
   CHECK(step({{"efficiency.pcie", "95%", {}}}) == step({}));
   CHECK(step({{"efficiency.pcie", "30%", {}}}) > step({}));
   const auto assumed = [&](const std::vector<Override>& settings) {
@@ -273,7 +273,8 @@ TEST_CASE("predict: GPUs whose server hides its switches meet in the host's memo
   CHECK_FALSE(assumed({{"gpus_per_node", "1", {}}}));
   const std::vector<Override> stuck{{"model", "vgg11", {}}, {"node", "g5.48xlarge", {}}};
   const auto helps = what_would_help(catalog(), stuck).value();
-  CHECK(helps.alternatives.front().name == "peer_to_peer = yes");
+  CHECK(std::any_of(helps.alternatives.begin(), helps.alternatives.end(),
+                    [](const auto& one) { return one.name == "peer_to_peer = yes" && one.speedup > 1.2; }));
   const auto wrong = resolve(
       catalog(),
       std::vector<Override>{{"model", "vgg11", {}}, {"node", "g5.48xlarge", {}}, {"peer_to_peer", "perhaps", {}}});
