@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "ddlsim/cost/loader.h"
+#include "predict/setting_uses.h"
 
 namespace ddlsim::whatif {
 namespace {
