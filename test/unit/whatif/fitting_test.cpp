@@ -56,6 +56,21 @@ TEST_CASE("fitting: the smallest cluster holds the job, and a server less does n
   CHECK(predicted(with(with(kLlama, kShared), {{"nodes", "1", {}}})).fits == false);
 }
 
+TEST_CASE("fitting: a tensor degree that somebody stated shares its sequence too", "[unit][whatif]") {
+  const Settings job{{"model", "llama_3_1_405b", {}},   {"node", "dgx-h100", {}},      {"nodes", "8", {}},
+                     {"precision", "bf16", {}},         {"batch", "1", {}},            {"parallel.states", "mixed", {}},
+                     {"parallel.tensor", "8", {}},      {"parallel.pipeline", "8", {}}, {"parallel.zero", "1", {}},
+                     {"strategy.accumulation", "64", {}}};
+  CHECK_THAT(ways(job), Contains("the smallest cluster found: 16 servers (128 GPUs) with ") &&
+                            Contains("parallel.sequence=yes"));
+  const Settings all{{"parallel.zero", "3", {}}, {"parallel.recompute", "full", {}}, {"parallel.sequence", "yes", {}}};
+  CHECK(predicted(with(with(job, all), {{"nodes", "16", {}}})).fits == true);
+  CHECK(predicted(with(with(job, all), {{"nodes", "8", {}}})).fits == false);
+  // Nor is it said where it is stated already.
+  CHECK_THAT(ways(with(job, {{"parallel.sequence", "yes", {}}})),
+             Contains("the smallest cluster found: 16 servers") && !Contains("sequence"));
+}
+
 TEST_CASE("fitting: of servers whose GPUs a job does not all use, the idle ones are named", "[unit][whatif]") {
   const Settings one = with(kLlama, {{"gpus_per_node", "1", {}}});
   CHECK_THAT(ways(one), Contains("the smallest cluster found: 16 servers (16 GPUs, 7 more of each server idle: "
