@@ -64,6 +64,7 @@ Json ledger(const answer::MemoryLedger& memory) {
           {"buffers_bytes", memory.buffers.in(bytes)},
           {"context_bytes", memory.context.in(bytes)},
           {"slack_bytes", memory.slack.in(bytes)},
+          {"tight", memory.tight},
           {"device_bytes", memory.all().in(bytes)},
           {"capacity_bytes", memory.capacity.in(bytes)},
           {"host_bytes", memory.host.in(bytes)},

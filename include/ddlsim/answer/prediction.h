@@ -67,6 +67,7 @@ struct MemoryLedger {
   DataSize host{};           // of a server: states and activations that wait there
   DataSize host_capacity{};  // zero: nobody says
 
+  bool tight = false;        // it fits, and that is less than the allocator usually holds
   [[nodiscard]] DataSize tensors() const {
     return weights + gradients + master + optimizer_state + weight_casts + activations + loss + working + buffers;
   }

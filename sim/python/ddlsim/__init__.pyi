@@ -78,6 +78,7 @@ class Memory(Record):
     buffers_bytes: float
     context_bytes: float
     slack_bytes: float
+    tight: bool
     device_bytes: float
     capacity_bytes: float
     host_bytes: float

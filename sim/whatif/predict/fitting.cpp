@@ -273,7 +273,9 @@ FittingChanges first_of_added(const plan::Job& job, const std::vector<FittingCha
 
 std::string first_change(const plan::Job& job) {
   const auto said = [&](const FittingChanges& changes) {
-    return fmt::format("{} ({})", list_of(changes, ", "), to_text(needed_by_job(changed_by(job, changes))->all()));
+    const auto needed = needed_by_job(changed_by(job, changes));
+    return fmt::format("{} ({}{})", list_of(changes, ", "), to_text(needed->all()),
+                       needed->is_tight() ? ", tightly" : "");
   };
   FittingChanges tried = single_changes(job);
   for (FittingChange& pair : paired_changes(job)) tried.push_back(std::move(pair));

@@ -172,6 +172,7 @@ void add_memory(const plan::Needed& needed, Prediction& prediction) {
   if (!needed.fits() || footprint.complete) prediction.fits = needed.fits();
 }
 
+                       .tight = footprint.complete && needed.is_tight(),
 /// A run that outlasts everybody is a slip of its length.
 Expected<void> check_run(const answer::Training& run) {
   constexpr double kLongest = 10'000 * 365 * 86400.0;  // seconds

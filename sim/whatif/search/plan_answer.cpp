@@ -12,6 +12,7 @@
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
 #include "predict/notes.h"
+#include "predict/prediction.h"
 #include "scenario/stated_runs.h"
 
 namespace ddlsim::whatif {
@@ -83,6 +84,29 @@ std::optional<std::string> megatron_note(const PlanSpace& space, const PlansFoun
 }
 
 /// The plans that another cluster may make the best: those that are shown, and the first of the front.
+/// Of a best plan that fits tightly: the best of those that do not, where one was tried.
+std::optional<std::string> best_is_tight_note(const PlanSpace& space, const PlansFound& found,
+                                              const answer::PlanChoice& choice) {
+  const auto tight = tight_note(choice.best.prediction);
+  if (!tight) return std::nullopt;
+  std::vector<Tried> others(found.best.begin() + 1, found.best.end());
+  others.insert(others.end(), found.front.begin(), found.front.end());
+  std::sort(others.begin(), others.end());
+  const auto roomy = std::find_if(others.begin(), others.end(), [&](const Tried& other) {
+    const auto needed = needed_by(space.with(other.split));
+    return needed && !needed->is_tight();
+  });
+  if (roomy == others.end()) return "the best " + *tight;
+  std::vector<std::string> changes;
+  for (const auto& setting : space.settings_of(roomy->split)) {
+    const auto& plan = choice.best.plan;
+    if (std::find(plan.begin(), plan.end(), setting) != plan.end()) continue;
+    changes.push_back(setting.first + "=" + setting.second);
+  }
+  return fmt::format("the best {}; the best that leaves it as much ({}) takes {} against {}", *tight, join(changes),
+                     to_text(roomy->step), to_text(found.best.front().step));
+}
+
 std::vector<Tried> candidates_of(const PlansFound& found) {
   constexpr std::size_t kMore = 6;
   std::vector<Tried> all(found.best.begin(), found.best.end());
@@ -142,6 +166,7 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
         shown.front().zero));
   }
   if (auto copied = copied_heads_note(space.with(shown.front()))) choice.notes.push_back(std::move(*copied));
+  if (auto tight = best_is_tight_note(space, found, choice)) choice.notes.push_back(std::move(*tight));
   hardware::Cluster largest = space.base().cluster;
   largest.nodes = shown.front().nodes;
   if (auto congestion = congestion_note(largest)) choice.notes.push_back(std::move(*congestion));
