@@ -30,6 +30,7 @@ Expected<answer::PlannedJob> planned(const io::Catalog& catalog, std::span<const
   auto scenario = resolve(catalog, settings);
   if (!scenario) return tl::unexpected<Error>(scenario.error());
   if (space.base().own_runs) scenario = corrected(std::move(*scenario), space.base().own_runs);
+  scenario->own_stated = space.base().own_stated;
   scenario->cluster.node.price = space.base().cluster.node.price;
   auto prediction = predict(*scenario);
   if (!prediction) return tl::unexpected<Error>(prediction.error());
@@ -83,7 +84,6 @@ std::optional<std::string> megatron_note(const PlanSpace& space, const PlansFoun
       name, takes, to_text(best.step));
 }
 
-/// The plans that another cluster may make the best: those that are shown, and the first of the front.
 /// Of a best plan that fits tightly: the best of those that do not, where one was tried.
 std::optional<std::string> best_is_tight_note(const PlanSpace& space, const PlansFound& found,
                                               const answer::PlanChoice& choice) {
@@ -107,6 +107,7 @@ std::optional<std::string> best_is_tight_note(const PlanSpace& space, const Plan
                      to_text(roomy->step), to_text(found.best.front().step));
 }
 
+/// The plans that another cluster may make the best: those that are shown, and the first of the front.
 std::vector<Tried> candidates_of(const PlansFound& found) {
   constexpr std::size_t kMore = 6;
   std::vector<Tried> all(found.best.begin(), found.best.end());
@@ -165,8 +166,8 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
         "refuses 2 and 3 with a pipeline: --zero 1",
         shown.front().zero));
   }
-  if (auto copied = copied_heads_note(space.with(shown.front()))) choice.notes.push_back(std::move(*copied));
   if (auto tight = best_is_tight_note(space, found, choice)) choice.notes.push_back(std::move(*tight));
+  if (auto copied = copied_heads_note(space.with(shown.front()))) choice.notes.push_back(std::move(*copied));
   hardware::Cluster largest = space.base().cluster;
   largest.nodes = shown.front().nodes;
   if (auto congestion = congestion_note(largest)) choice.notes.push_back(std::move(*congestion));

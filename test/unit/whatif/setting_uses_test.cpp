@@ -1,0 +1,102 @@
+// What an answer says of the settings behind it: which of them had no effect, and which job they make, in its title,
+// its JSON and its notes.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "catalog.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+using Catch::Matchers::Contains;
+
+namespace {
+
+using Settings = std::vector<Override>;
+
+Settings with(Settings settings, const Settings& more) {
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+answer::Prediction predicted(const Settings& settings) { return predict(resolve(catalog(), settings).value()).value(); }
+
+/// The settings that are said to have no effect, with a comma after each.
+std::string unused(const Settings& settings) {
+  const std::string start = "stated, but without effect here: ";
+  for (const std::string& note : predicted(settings).notes) {
+    if (note.starts_with(start)) return note.substr(start.size()) + ",";
+  }
+  return {};
+}
+
+const Settings kLlama{{"model", "llama_3_2_1b", {}},
+                      {"node", "dgx-h100", {}},
+                      {"nodes", "2", {}},
+                      {"precision", "bf16", {}},
+                      {"batch", "1", {}}};
+const Settings kSharded = with(kLlama, {{"parallel.zero", "3", {}}});
+const Settings kExperts{
+    {"model", "mixtral_8x7b", {}}, {"node", "dgx-h100", {}},   {"nodes", "2", {}}, {"precision", "bf16", {}},
+    {"parallel.expert", "8", {}},  {"parallel.zero", "1", {}}, {"batch", "1", {}}};
+
+}  // namespace
+
+TEST_CASE("settings without effect: a split's, its defaults too where somebody states them", "[unit][whatif]") {
+  const Settings ineffective{{"parallel.recompute_stops", "no", {}},
+                             {"parallel.overlap_p2p", "yes", {}},
+                             {"parallel.sequence", "no", {}},
+                             {"parallel.order", "cp-tp-ep-dp-pp", {}}};
+  for (const Override& setting : ineffective) {
+    CHECK_THAT(unused(with(kLlama, {setting})), Contains(setting.path + ","));
+    CHECK(predicted(with(kLlama, {setting})).step_time == predicted(kLlama).step_time);
+  }
+  CHECK(unused(kLlama).empty());
+  CHECK_THAT(unused(with(kLlama, {{"parallel.recompute", "full", {}}, {"parallel.recompute_stops", "no", {}}})),
+             !Contains("recompute_stops"));
+  CHECK_THAT(unused(with(kLlama, {{"parallel.pipeline", "2", {}}, {"parallel.overlap_p2p", "yes", {}}})),
+             !Contains("overlap_p2p"));
+}
+
+TEST_CASE("settings without effect: of messages and sums where blocks send their own", "[unit][whatif]") {
+  const Settings changes{{"strategy.bucket", "100 MiB", {}},
+                         {"strategy.first_bucket", "5 MiB", {}},
+                         {"strategy.grouping", "flat", {}},
+                         {"collective.algorithm", "tree", {}}};
+  for (const Override& change : changes) {
+    CHECK_THAT(unused(with(kSharded, {change})), Contains(change.path + ","));
+    CHECK(predicted(with(kSharded, {change})).step_time == predicted(kSharded).step_time);
+    CHECK_THAT(unused(with(kLlama, {change})), !Contains(change.path));
+  }
+  // Copies of a shard are summed.
+  CHECK_THAT(unused(with(kSharded, {{"parallel.shard_ranks", "8", {}}, {"collective.algorithm", "tree", {}}})),
+             !Contains("algorithm"));
+}
+
+TEST_CASE("settings without effect: of experts", "[unit][whatif]") {
+  const Override wide{"parallel.expert_capacity", "1.25", {}};
+  CHECK_THAT(unused(with(kExperts, {wide})), Contains("parallel.expert_capacity,"));
+  CHECK(predicted(with(kExperts, {wide})).step_time == predicted(kExperts).step_time);
+  CHECK_THAT(unused(with(kExperts, {wide, {"parallel.expert_imbalance", "1.5", {}}})), !Contains("capacity"));
+  CHECK_THAT(unused(with(kExperts, {{"parallel.expert_capacity", "0.9", {}}})), !Contains("capacity"));
+  // One expert on each of 8 ranks of a server: a row goes to two ranks either way. Of two on each of 4 it may want
+  // both.
+  const Override once{"parallel.expert_dispatch", "once", {}};
+  CHECK_THAT(unused(with(kExperts, {once})), Contains("parallel.expert_dispatch,"));
+  CHECK(predicted(with(kExperts, {once})).step_time == predicted(kExperts).step_time);
+  const Settings fewer = with(kExperts, {{"parallel.expert", "4", {}}});
+  CHECK_THAT(unused(with(fewer, {once})), !Contains("dispatch"));
+  CHECK(predicted(with(fewer, {once})).step_time < predicted(fewer).step_time);
+}
+
+TEST_CASE("settings without effect: rates of another precision, and of a network that nothing crosses",
+          "[unit][whatif]") {
+  CHECK_THAT(unused(with(kLlama, {{"gpu.peak.fp16", "1 TFLOP/s", {}}})), Contains("gpu.peak.fp16,"));
+  CHECK_THAT(unused(with(kLlama, {{"gpu.peak.bf16", "500 TFLOP/s", {}}})), !Contains("gpu.peak"));
+  const Settings one = with(kLlama, {{"nodes", "1", {}}, {"network", "25 Gb/s", {}}});
+  CHECK_THAT(unused(one), Contains("network,"));
+  CHECK_THAT(unused(with(one, {{"nodes", "2", {}}})), !Contains("network"));
+}
