@@ -97,6 +97,12 @@ class Parallel(Record):
     micro_batch: int
     passes: int
     global_batch: int
+    states: str | None
+    offload_optimizer: bool
+    offload_activations: bool
+    lora_rank: int
+    frozen_bits: int
+    others: dict[str, str]
 
 class Input(Record):
     dataset: str | None

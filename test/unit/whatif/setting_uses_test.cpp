@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "catalog.h"
+#include "ddlsim/report/views.h"
 #include "ddlsim/whatif/predict.h"
 
 using namespace ddlsim;
@@ -99,4 +100,28 @@ TEST_CASE("settings without effect: rates of another precision, and of a network
   const Settings one = with(kLlama, {{"nodes", "1", {}}, {"network", "25 Gb/s", {}}});
   CHECK_THAT(unused(one), Contains("network,"));
   CHECK_THAT(unused(with(one, {{"nodes", "2", {}}})), !Contains("network"));
+}
+
+TEST_CASE("settings: a job of adapters is known by its title and its JSON", "[unit][whatif]") {
+  const Settings qlora = with(kLlama, {{"parallel.lora_rank", "16", {}}, {"parallel.frozen_bits", "4", {}}});
+  const Scenario scenario = resolve(catalog(), qlora).value();
+  CHECK_THAT(describe(scenario), Contains(", LoRA of rank 16, frozen weights in 4 bits, on 2 x "));
+  const std::string json = report::render(predict(scenario).value(), describe(scenario), report::Format::kJson);
+  CHECK_THAT(json, Contains("\"lora_rank\": 16") && Contains("\"frozen_bits\": 4"));
+  CHECK_THAT(describe(resolve(catalog(), kLlama).value()), !Contains("LoRA") && !Contains("frozen"));
+}
+
+TEST_CASE("settings: so is what else of a split changes a step", "[unit][whatif]") {
+  const Settings split = with(kSharded, {{"parallel.states", "mixed", {}},
+                                         {"parallel.offload_optimizer", "yes", {}},
+                                         {"parallel.reshard", "no", {}},
+                                         {"model.optimizer", "sgd", {}}});
+  const Scenario scenario = resolve(catalog(), split).value();
+  CHECK_THAT(describe(scenario), Contains(", zero 3, states mixed, sgd, optimizer on the host, reshard no, on "));
+  const answer::Prediction answer = predict(scenario).value();
+  CHECK(answer.split.states == "mixed");
+  CHECK(answer.split.offload_optimizer);
+  CHECK(answer.optimizer == "sgd");
+  REQUIRE(answer.split.others.size() == 1);
+  CHECK(answer.split.others.front() == std::pair<std::string, std::string>{"parallel.reshard", "no"});
 }
