@@ -111,6 +111,7 @@ struct Prediction {
   std::string model;   // its name
   std::string precision;
   std::string optimizer;
+  std::string gpu_links = "NVLink";  // what joins a server's GPUs, in words: traffic and bottlenecks call it nvlink
   Split split;
   std::optional<std::int64_t> tokens_per_sample;  // of language models
   Work model_work{};                              // FLOPs of a step of all GPUs, forward and backward, nothing twice

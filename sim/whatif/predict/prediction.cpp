@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "ddlsim/hardware/link_words.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/memory.h"
 #include "ddlsim/plan/order.h"
@@ -303,6 +304,7 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.gpus = gpus;
   prediction.batch_per_gpu = scenario.batch;
   prediction.sample = scenario.model->sample;
+  if (const auto& links = scenario.cluster.node.nvlink) prediction.gpu_links = hardware::gpu_link_word(*links);
   prediction.optimizer = name_of(workload::kOptimizers, scenario.model->optimizer);
   prediction.step_time = line.step;
   prediction.breakdown = line.parts;

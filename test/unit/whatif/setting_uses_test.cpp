@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "catalog.h"
+#include "ddlsim/hardware/link_words.h"
+#include "ddlsim/hardware/topology.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/whatif/predict.h"
 
@@ -124,4 +126,19 @@ TEST_CASE("settings: so is what else of a split changes a step", "[unit][whatif]
   CHECK(answer.optimizer == "sgd");
   REQUIRE(answer.split.others.size() == 1);
   CHECK(answer.split.others.front() == std::pair<std::string, std::string>{"parallel.reshard", "no"});
+}
+
+TEST_CASE("settings: what joins GPUs of AMD is not called NVLink", "[unit][whatif]") {
+  const Settings amd = with(kLlama, {{"node", "mi300x-8gpu", {}}, {"nodes", "1", {}}});
+  const answer::Prediction answer = predicted(amd);
+  const std::string text = report::render(answer, "a job", report::Format::kText);
+  CHECK_THAT(text, Contains("Infinity Fabric") && !Contains("nvlink") && !Contains("NVLink"));
+  CHECK_THAT(report::render(answer, "a job", report::Format::kJson), Contains("\"link\": \"nvlink\""));
+  const hardware::Cluster cluster = resolve(catalog(), amd).value().cluster;
+  report::TopologyTitle title;
+  title.gpu_links = hardware::gpu_link_word(*cluster.node.nvlink);
+  const std::string drawn = report::render(hardware::topology_of(cluster, {}).value(), title, report::Format::kText);
+  CHECK_THAT(drawn, Contains("Infinity Fabric") && Contains("XGMI") && !Contains("NVL") && !Contains("nvlink"));
+  const std::string nvidia = report::render(predicted(kLlama), "a job", report::Format::kText);
+  CHECK_THAT(nvidia, Contains("nvlink") && !Contains("Infinity"));
 }
