@@ -15,6 +15,13 @@
 
 namespace ddlsim::whatif {
 
+std::optional<std::string> states_note(const plan::Job& job) {
+  const bool narrow = activation_size(job.precision) < bytes(4);
+  if (job.parallel.states || !narrow || job.model->measured || job.parallel.lora_rank > 0) return std::nullopt;
+  return "states: nobody stated a format; weights, gradients and states are kept in fp32, as automatic mixed precision "
+         "does (Megatron: --set parallel.states=mixed)";
+}
+
 std::optional<std::string> tight_note(const answer::Prediction& prediction) {
   const answer::MemoryLedger& memory = prediction.memory;
   if (!memory.tight) return std::nullopt;
@@ -31,6 +38,13 @@ void add_memory_notes(const Scenario& scenario, const plan::Needed& memory, answ
     notes.push_back(fmt::format("does not fit: {} needed ({} of tensors), {} has {}: {} too much",
                                 to_text(memory.all()), to_text(memory.tensors.total()), scenario.cluster.node.gpu.name,
                                 to_text(memory.capacity), to_text(memory.all() - memory.capacity)));
+  }
+  constexpr double kNoticed = 0.1;  // of a GPU's memory
+  const plan::MemoryFootprint& held = memory.tensors;
+  const DataSize kept = held.weights + held.gradients + held.gradients_later + held.master + held.optimizer_state;
+  if (auto states = states_note(scenario);
+      states && scenario.model->has_layers() && kept > memory.capacity * kNoticed) {
+    notes.push_back(std::move(*states));
   }
   if (auto tight = tight_note(prediction)) notes.push_back(std::move(*tight));
   if (memory.host == DataSize::zero()) return;

@@ -128,6 +128,21 @@ TEST_CASE("settings: so is what else of a split changes a step", "[unit][whatif]
   CHECK(answer.split.others.front() == std::pair<std::string, std::string>{"parallel.reshard", "no"});
 }
 
+TEST_CASE("settings: a format of states that nobody stated is said where memory rests on it", "[unit][whatif]") {
+  const auto says = [](const Settings& settings) {
+    const answer::Prediction answer = predicted(settings);
+    return std::any_of(answer.notes.begin(), answer.notes.end(),
+                       [](const std::string& note) { return note.starts_with("states: nobody stated a format"); });
+  };
+  const Settings large = with(kLlama, {{"model", "llama_3_1_8b", {}}});
+  CHECK(says(large));
+  CHECK_FALSE(says(with(large, {{"parallel.states", "mixed", {}}})));
+  CHECK_FALSE(says(with(large, {{"precision", "fp32", {}}})));
+  CHECK_FALSE(says(with(large, {{"parallel.lora_rank", "16", {}}})));
+  // A few hundred MB of 80 GB.
+  CHECK_FALSE(says({{"model", "resnet50", {}}, {"node", "dgx-h100", {}}, {"precision", "bf16", {}}}));
+}
+
 TEST_CASE("settings: what joins GPUs of AMD is not called NVLink", "[unit][whatif]") {
   const Settings amd = with(kLlama, {{"node", "mi300x-8gpu", {}}, {"nodes", "1", {}}});
   const answer::Prediction answer = predicted(amd);
