@@ -3,6 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "ddlsim/plan/job.h"
 #include "ddlsim/support/quantity_io.h"
@@ -10,9 +13,30 @@
 namespace ddlsim::plan {
 namespace {
 
-tl::unexpected<Error> missing(const Job& job, std::string_view what, std::string note) {
-  return fail(ErrorCode::kInvalidArgument, fmt::format("input: nobody says {} of {}", what, job.cluster.node.name), {},
-              {std::move(note)});
+/// What a loader needs to know of its server and nobody says: all of it at once.
+Expected<void> check_server(const Job& job) {
+  const Input& input = job.input;
+  const hardware::Host& host = job.cluster.node.host;
+  std::vector<std::string> missing;
+  std::vector<std::string> notes;
+  const auto need = [&](bool known, const char* what, const char* note) {
+    if (known) return;
+    missing.emplace_back(what);
+    notes.emplace_back(note);
+  };
+  need(host.cpu.has_value(), "processors", "--set input.cpu=xeon-e5-2686-v4 (`ddlsim list cpus`)");
+  // Processors that are named say it too.
+  need(!host.cpu || host.threads >= 1, "hardware threads", "--set input.threads=64");
+  const bool in_memory = input.cache.get() == CachePolicy::kAll;
+  need(in_memory || host.storage, "storage", "--set input.storage=nvme (`ddlsim list storage`), or input.cache=all");
+  const bool caches = !in_memory && input.cache.get() != CachePolicy::kNone && input.epoch.get() == Epoch::kLater;
+  need(!caches || input.cache_size.get() || host.memory > DataSize::zero(), "memory",
+       "--set input.cache_size=\"400 GB\", or input.cache=none");
+  if (missing.empty()) return {};
+  std::string list = missing.front();
+  for (std::size_t i = 1; i < missing.size(); ++i) list += (i + 1 == missing.size() ? " and " : ", ") + missing[i];
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("input: nobody says what {} {} has", list, job.cluster.node.name), {}, std::move(notes));
 }
 
 }  // namespace
@@ -25,17 +49,8 @@ ServerInput server_input(const Job& job) {
 Expected<void> check_input(const Job& job) {
   const Input& input = job.input;
   if (!input.dataset) return {};
+  if (auto known = check_server(job); !known) return known;
   const hardware::Host& host = job.cluster.node.host;
-  if (!host.cpu) return missing(job, "what processors", "--set input.cpu=xeon-e5-2686-v4 (`ddlsim list cpus`)");
-  if (host.threads < 1) return missing(job, "how many hardware threads", "--set input.threads=64");
-  const bool in_memory = input.cache.get() == CachePolicy::kAll;
-  if (!in_memory && !host.storage) {
-    return missing(job, "what storage", "--set input.storage=nvme (`ddlsim list storage`), or input.cache=all");
-  }
-  const bool caches = !in_memory && input.cache.get() != CachePolicy::kNone && input.epoch.get() == Epoch::kLater;
-  if (caches && !input.cache_size.get() && host.memory == DataSize::zero()) {
-    return missing(job, "how much memory", "--set input.cache_size=\"400 GB\", or input.cache=none");
-  }
   const workload::Dataset& data = *input.dataset;
   if (host.storage && host.storage->capacity && data.size() > *host.storage->capacity) {
     return fail(ErrorCode::kInvalidArgument,

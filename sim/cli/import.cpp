@@ -113,7 +113,7 @@ int import_onnx(const std::vector<std::string>& arguments) {
       ->group(kOutputGroup)
       ->default_str("standard output");
   app.add_option("--name", flags.name, "the model's id")->type_name("ID")->default_str("the file's name");
-  app.add_option("--batch", flags.batch, "samples per GPU and step")
+  app.add_option("--batch", flags.batch, "samples per GPU and pass")
       ->default_str("the graph's own, or 1")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
       ->type_name("N");
@@ -144,7 +144,7 @@ int import_hf(const std::vector<std::string>& arguments) {
   app.add_option("--name", flags.name, "the model's id")
       ->type_name("ID")
       ->default_str("the file's name, or its folder's");
-  app.add_option("--batch", options.batch, "samples per GPU and step")
+  app.add_option("--batch", options.batch, "samples per GPU and pass")
       ->default_str("1")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
       ->type_name("N");

@@ -100,7 +100,7 @@ TraceFlags read_trace_flags(const std::vector<std::string>& arguments) {
       ->group(kOutputGroup)
       ->default_str("standard output");
   app.add_option("--name", flags.name, "the model's id")->type_name("ID")->default_str("the file's name");
-  app.add_option("--batch", flags.batch, "samples per GPU and step, which a trace does not say")
+  app.add_option("--batch", flags.batch, "samples per GPU and pass, which a trace does not say")
       ->default_str("1")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
       ->type_name("N");
@@ -145,7 +145,7 @@ int import_chakra(const std::vector<std::string>& arguments) {
       ->group(kOutputGroup)
       ->default_str("standard output");
   app.add_option("--name", flags.name, "the model's id")->type_name("ID")->default_str("the file's name");
-  app.add_option("--batch", flags.batch, "samples per GPU and step, which a trace does not say")
+  app.add_option("--batch", flags.batch, "samples per GPU and pass, which a trace does not say")
       ->default_str("1")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
       ->type_name("N");

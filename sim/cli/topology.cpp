@@ -4,6 +4,7 @@
 
 #include "ddlsim/cost/nccl.h"
 #include "ddlsim/cost/price.h"
+#include "ddlsim/hardware/link_words.h"
 #include "ddlsim/hardware/topology.h"
 #include "ddlsim/importers/topology_file.h"
 #include "ddlsim/report/views.h"
@@ -95,6 +96,7 @@ Expected<Source> from_scenario(const io::Catalog& catalog, std::vector<Override>
   if (!topology) return tl::unexpected<Error>(topology.error());
   const hardware::Node& node = scenario->cluster.node;
   Source source{std::move(*topology), {fmt::format("{} x {}", scenario->cluster.nodes, node.name), {}, {}}};
+  if (node.nvlink) source.title.gpu_links = hardware::gpu_link_word(*node.nvlink);
   const hardware::PeerPath peers = node.peers(scenario->cluster.gpus_per_node);
   if (scenario->cluster.gpus_per_node > 1 && !peers.by_nvlink() && peers.through_host) {
     const cost::Communicator inside = cost::communicator_of(scenario->cluster, 1, scenario->cluster.gpus_per_node);

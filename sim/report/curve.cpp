@@ -10,6 +10,7 @@
 #include "json.h"
 #include "pictures.h"
 #include "table.h"
+#include "words.h"
 
 namespace ddlsim::report {
 namespace {
@@ -74,7 +75,7 @@ Table table_of(const Curve& curve) {
                                  significant(p.throughput_samples_per_second, 4)};
     if (tokens) row.push_back(significant(p.tokens_per_second().value_or(0), 4));
     if (scaling) row.push_back(percent(p.throughput_samples_per_second / perfect(curve, point)));
-    row.push_back(p.bottleneck);
+    row.push_back(bottleneck_text(p));
     table.add(std::move(row));
   }
   return table;
@@ -95,7 +96,7 @@ std::string headline(const Curve& curve) {
   } else {
     text += fmt::format(", a step in {}", to_text(p.step_time));
   }
-  return text + fmt::format("; bound by {}\n", p.bottleneck);
+  return text + fmt::format("; bound by {}\n", bottleneck_text(p));
 }
 
 }  // namespace

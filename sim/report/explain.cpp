@@ -7,6 +7,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
 #include "table.h"
+#include "words.h"
 
 namespace ddlsim::report {
 namespace {
@@ -118,7 +119,7 @@ std::string render(const answer::Explanation& explanation, Format format) {
   if (format == Format::kJson) return dump(explanation_json(explanation));
   if (format == Format::kCsv) return explanation_csv(explanation);
   std::string text = fmt::format("step {}; bound by {}\n\n{}\n", to_text(explanation.prediction.step_time),
-                                 explanation.prediction.bottleneck, explanation.title);
+                                 bottleneck_text(explanation.prediction), explanation.title);
   for (const ExplainedPart& part : explanation.parts) text += part_text(part, format);
   text += "\n";
   for (const std::string& note : explanation.prediction.notes) text += "note: " + note + "\n";

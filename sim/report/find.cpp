@@ -4,6 +4,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
 #include "table.h"
+#include "words.h"
 
 namespace ddlsim::report {
 namespace {
@@ -83,13 +84,13 @@ std::string found_line(const Inverse& inverse) {
   const std::string at = inverse.range ? fmt::format("at {} ", inverse.setting) : "";
   return fmt::format("{}: {}{} (asked: {}{}); step {}, bound by {}{}{}\n", where_found(inverse), at,
                      inverse.metric_text, inverse.condition, sure, to_text(inverse.prediction.step_time),
-                     inverse.prediction.bottleneck, fits, over_rdma_text(inverse));
+                     bottleneck_text(inverse.prediction), fits, over_rdma_text(inverse));
 }
 
 std::string not_found_line(const Inverse& inverse) {
   const std::string which = is_equal(inverse) ? "the nearest, with" : "even with";
   return fmt::format("not reachable: {} {} = {} it is {}, then bound by {} (asked: {}){}\n", which, inverse.variable,
-                     inverse.limit_setting, inverse.limit_text, inverse.limit.bottleneck, inverse.condition,
+                     inverse.limit_setting, inverse.limit_text, bottleneck_text(inverse.limit), inverse.condition,
                      over_rdma_text(inverse));
 }
 
@@ -104,7 +105,7 @@ std::string render(const Inverse& inverse, Format format) {
   const auto add = [&](const char* what, const std::string& value, const std::string& metric,
                        const answer::Prediction& p) {
     table.add({what, value, metric, to_text(p.step_time), to_text(p.breakdown.communication_exposed),
-               to_text(p.memory_per_gpu), p.bottleneck});
+               to_text(p.memory_per_gpu), bottleneck_text(p)});
   };
   if (inverse.now && inverse.baseline) add("now", *inverse.now, inverse.now_text, *inverse.baseline);
   if (inverse.reached) add("answer", inverse.setting, inverse.metric_text, inverse.prediction);

@@ -64,6 +64,7 @@ Json ledger(const answer::MemoryLedger& memory) {
           {"buffers_bytes", memory.buffers.in(bytes)},
           {"context_bytes", memory.context.in(bytes)},
           {"slack_bytes", memory.slack.in(bytes)},
+          {"tight", memory.tight},
           {"device_bytes", memory.all().in(bytes)},
           {"capacity_bytes", memory.capacity.in(bytes)},
           {"host_bytes", memory.host.in(bytes)},
@@ -71,6 +72,8 @@ Json ledger(const answer::MemoryLedger& memory) {
 }
 
 Json parallel(const answer::Split& split) {
+  Json others = Json::object();
+  for (const auto& [path, value] : split.others) others[path] = value;
   return {{"data", split.data},
           {"tensor", split.tensor},
           {"context", split.context},
@@ -83,7 +86,13 @@ Json parallel(const answer::Split& split) {
           {"recompute", split.recompute},
           {"micro_batch", split.micro_batch},
           {"passes", split.passes},
-          {"global_batch", split.global_batch()}};
+          {"global_batch", split.global_batch()},
+          {"states", split.states ? Json(*split.states) : Json(nullptr)},
+          {"offload_optimizer", split.offload_optimizer},
+          {"offload_activations", split.offload_activations},
+          {"lora_rank", split.lora_rank},
+          {"frozen_bits", split.frozen_bits},
+          {"others", std::move(others)}};
 }
 
 }  // namespace
@@ -109,6 +118,7 @@ Json to_json(const answer::Prediction& p) {
   json["gpus"] = p.gpus;
   json["batch_per_gpu"] = p.batch_per_gpu;
   json["sample"] = p.sample;
+  json["optimizer"] = p.optimizer;
   json["parallel"] = parallel(p.split);
   json["model_flops_per_s_per_gpu"] = p.rate_per_gpu().in(flops_per_second);
   if (const auto tokens = p.tokens_per_second()) {

@@ -7,6 +7,7 @@
 #include "json.h"
 #include "pictures.h"
 #include "table.h"
+#include "words.h"
 
 namespace ddlsim::report {
 namespace {
@@ -149,7 +150,7 @@ Table front_of(const Recommendation& result) {
     if (carbon) row.push_back(to_text(*one.training.carbon));
     if (result.deadline) row.push_back(one.in_deadline ? fmt::format("{:.0f} %", 100 * *one.in_deadline) : "");
     row.push_back(one.stalls ? words_of(*one.stalls) : "");
-    row.push_back(one.prediction ? one.prediction->bottleneck : "");
+    row.push_back(one.prediction ? bottleneck_text(*one.prediction) : "");
     table.add(row);
   }
   return table;

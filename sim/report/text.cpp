@@ -14,6 +14,7 @@
 #include "json.h"
 #include "pictures.h"
 #include "table.h"
+#include "words.h"
 
 namespace ddlsim::report {
 namespace {
@@ -154,7 +155,7 @@ const std::vector<Row>& own_rows() {
       {"cost", [](const Prediction& p) { return p.training && p.training->cost ? to_text(*p.training->cost) : ""; }},
       {"energy of the GPUs", [](const Prediction& p) { return p.training ? to_text(p.training->energy) : ""; }},
       {"CO2", [](const Prediction& p) { return p.training && p.training->carbon ? to_text(*p.training->carbon) : ""; }},
-      {"bound by", [](const Prediction& p) { return p.bottleneck; }},
+      {"bound by", bottleneck_text},
       {"architecture", [](const Prediction& p) { return p.architecture; }},
       {"fidelity", [](const Prediction& p) { return std::string(name_of(answer::kFidelities, p.fidelity)); }},
       {"provenance", [](const Prediction& p) { return std::string(to_string(p.provenance)); }},
@@ -192,7 +193,8 @@ std::string notes_text(const std::vector<std::string>& notes) {
 
 Table traffic_table(const Prediction& p) {
   Table table({"traffic per step", "bytes", "time"});
-  for (const answer::LinkTraffic& row : p.traffic) table.add({row.link, to_text(row.bytes), to_text(row.time)});
+  for (const answer::LinkTraffic& row : p.traffic)
+    table.add({link_text(row.link, p), to_text(row.bytes), to_text(row.time)});
   return table;
 }
 
@@ -271,7 +273,7 @@ std::string headline(const answer::Alternative& a, const Prediction& base, const
   const bool same_step = (!goodput.empty() || !fit.empty()) && std::abs(a.speedup - 1.0) < 0.005;
   return fmt::format("{}: {}{}: {}{}{}; {} bound by {}{}\n", a.name, fit, same_step ? "same step" : factor(a, base),
                      change_of(base, a.prediction), range_of_factor(a, base), goodput, same ? "still" : "now",
-                     a.prediction.bottleneck, warning(a.prediction));
+                     bottleneck_text(a.prediction), warning(a.prediction));
 }
 
 /// Notes of all predictions, each once, in order of appearance.
@@ -325,7 +327,7 @@ Table ranking(const answer::Comparison& comparison, const std::function<bool(con
     const auto part = [](Time time) { return time == Time::zero() ? std::string("-") : to_text(time); };
     table.add({p.fits == false ? name + " (does not fit)" : name, speedup[0], speedup[1], speedup[2],
                to_text(p.step_time), part(parts.compute), part(parts.memory), part(parts.launch),
-               part(parts.input_exposed), part(parts.communication_exposed), p.bottleneck});
+               part(parts.input_exposed), part(parts.communication_exposed), bottleneck_text(p)});
   };
   add("baseline", {"1", "", ""}, comparison.baseline);
   for (const answer::Alternative& a : comparison.alternatives) {
@@ -384,7 +386,7 @@ std::string comparison_text(const answer::Comparison& comparison, Format format)
       text += headline(a, base, fit_change(base, a.prediction));
     }
   }
-  text += fmt::format("\nbaseline: {}; bound by {}{}\n\n", comparison.title, base.bottleneck, warning(base));
+  text += fmt::format("\nbaseline: {}; bound by {}{}\n\n", comparison.title, bottleneck_text(base), warning(base));
   text += (comparison.ranked ? rankings(comparison, format) : side_by_side(comparison).render(format)) + "\n";
   for (const std::string& reason : comparison.skipped) text += "not tried: " + reason + "\n";
   return text + notes_text(all_notes(comparison));
@@ -409,7 +411,7 @@ std::string render(const Prediction& prediction, const std::string& title, Forma
                   significant(prediction.throughput_samples_per_second, 4), plural(prediction.sample, "/s"),
                   to_text(prediction.gpus), prediction.gpus == 1 ? "" : "s",
                   prediction.goodput ? ", goodput " + goodput_text(prediction.goodput->share) : "",
-                  prediction.bottleneck, warning(prediction), title);
+                  bottleneck_text(prediction), warning(prediction), title);
   Table table({"", "value"});
   for (const Row& row : rows()) {
     std::vector<std::string> cells{std::string(row.name), row.value(prediction)};

@@ -78,23 +78,32 @@ std::string network_csv(const Topology& topology, const Facts& facts) {
   return table.render(Format::kCsv);
 }
 
-Table matrix_table(const Topology& topology, const Facts& facts) {
+/// NVIDIA's and AMD's tools (nvidia-smi topo -m, rocm-smi --showtopo) have their own names for links between GPUs.
+std::string name_in_matrix(PathClass path, const TopologyTitle& title) {
+  if (title.gpu_links == "NVLink") return name(path);
+  if (path == PathClass::kNvl) return "XGMI";
+  return path == PathClass::kNvb ? "XGMI-2" : name(path);
+}
+
+Table matrix_table(const Topology& topology, const Facts& facts, const TopologyTitle& title) {
   std::vector<std::string> header{""};
   for (const std::size_t gpu : facts.gpus) header.push_back(id(topology, gpu));
   Table table(std::move(header));
   for (std::size_t i = 0; i < facts.routes.size(); ++i) {
     std::vector<std::string> row{id(topology, facts.gpus[i])};
-    for (const auto& route : facts.routes[i]) row.push_back(route ? name(route->path) : "-");
+    for (const auto& route : facts.routes[i]) row.push_back(route ? name_in_matrix(route->path, title) : "-");
     table.add(std::move(row));
   }
   return table;
 }
 
-std::string narrowest(const Topology& topology, const Ring& ring) {
-  if (!ring.edge) return "nvlink, all rings over the links between GPUs";
+std::string narrowest(const Topology& topology, const Ring& ring, const TopologyTitle& title) {
+  const std::string links = title.gpu_links == "NVLink" ? "nvlink" : title.gpu_links;
+  if (!ring.edge) return links + ", all rings over the links between GPUs";
   const hardware::Edge& edge = topology.edges()[*ring.edge];
-  return fmt::format("{}, {} to {} ({}{})", name_of(hardware::kEdgeKinds, edge.kind), id(topology, edge.ends.from),
-                     id(topology, edge.ends.to), to_text(edge.bandwidth),
+  const std::string kind(name_of(hardware::kEdgeKinds, edge.kind));
+  return fmt::format("{}, {} to {} ({}{})", edge.kind == hardware::EdgeKind::kNvlink ? links : kind,
+                     id(topology, edge.ends.from), id(topology, edge.ends.to), to_text(edge.bandwidth),
                      ring.flows > 1 ? fmt::format(", {} flows", ring.flows) : "");
 }
 
@@ -166,7 +175,7 @@ std::string answer_first(const Topology& topology, const Facts& facts, const Top
   const Ring& ring = *facts.ring;
   const std::string rings = ring.rings > 1 ? fmt::format("{} rings", ring.rings) : std::string("a ring");
   std::string text = fmt::format("{} over {} GPUs: {} per GPU, held back by {}\n", rings, ring.order.size(),
-                                 to_text(ring.bandwidth), narrowest(topology, ring));
+                                 to_text(ring.bandwidth), narrowest(topology, ring, title));
   if (!title.through_host) return text;
   return fmt::format("through the host's memory, {} per GPU; the links alone would carry {}",
                      to_text(*title.through_host), text);
@@ -195,7 +204,7 @@ std::string render(const Topology& topology, const TopologyTitle& title, Format 
   if (facts.routes.empty()) {
     text += fmt::format("\nno matrix of paths: more than {} GPUs in a server\n", kMostInMatrix);
   } else if (facts.gpus.size() > 1) {
-    text += fmt::format("\npaths between GPUs{}:\n{}", of, matrix_table(topology, facts).render(format));
+    text += fmt::format("\npaths between GPUs{}:\n{}", of, matrix_table(topology, facts, title).render(format));
   }
   for (const std::string& note : title.notes) text += "note: " + note + "\n";
   return text;

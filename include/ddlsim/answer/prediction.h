@@ -41,8 +41,14 @@ struct Split {
   int zero = 0;
   std::string schedule;
   std::string recompute;
-  std::int64_t micro_batch = 1;  // samples of a replica and pass
-  std::int64_t passes = 1;       // of a step
+  std::int64_t micro_batch = 1;       // samples of a replica and pass
+  std::int64_t passes = 1;            // of a step
+  std::optional<std::string> states;  // nothing: nobody stated a format
+  bool offload_optimizer = false;
+  bool offload_activations = false;
+  std::int64_t lora_rank = 0;                                 // 0: everything is trained
+  int frozen_bits = 0;                                        // 0: as they are computed with, or as `states` says
+  std::vector<std::pair<std::string, std::string>> others{};  // settings that are not their defaults, and values
 
   [[nodiscard]] std::int64_t global_batch() const { return data * micro_batch * passes; }
 };
@@ -61,6 +67,7 @@ struct MemoryLedger {
   DataSize buffers{};        // of communication
   DataSize context{};        // CUDA, and communicators
   DataSize slack{};          // held by the allocator
+  bool tight = false;        // it fits, and that is less than the allocator usually holds
   std::string rank;          // whose: "stage 0"
   double micro_batches = 1;  // whose activations stand at once
   DataSize capacity{};       // of the GPU
@@ -103,6 +110,8 @@ struct Prediction {
   std::string sample;  // what a sample is
   std::string model;   // its name
   std::string precision;
+  std::string optimizer;
+  std::string gpu_links = "NVLink";  // what joins a server's GPUs, in words: traffic and bottlenecks call it nvlink
   Split split;
   std::optional<std::int64_t> tokens_per_sample;  // of language models
   Work model_work{};                              // FLOPs of a step of all GPUs, forward and backward, nothing twice

@@ -180,6 +180,8 @@ struct Needed {
   [[nodiscard]] bool gpu_fits() const { return all() <= capacity; }
   [[nodiscard]] bool host_fits() const { return host_capacity == DataSize::zero() || host <= host_capacity; }
   [[nodiscard]] bool fits() const { return gpu_fits() && host_fits(); }
+  /// Whether it fits because the allocator has less than it usually holds.
+  [[nodiscard]] bool is_tight() const { return fits() && overhead.slack < tensors.total() * kAllocatorSlack; }
   /// How many times what is there: of the GPU or of the host, whichever lacks more.
   [[nodiscard]] double times() const {
     return std::max(all() / capacity, host_capacity == DataSize::zero() ? 0.0 : host / host_capacity);

@@ -69,6 +69,7 @@ struct TopologyTitle {
   std::vector<std::string> notes;
   /// Of one GPU in a collective, where GPUs over PCIe meet in the host's memory; nothing: they reach each other.
   std::optional<Bandwidth> through_host;
+  std::string gpu_links = "NVLink";  // what joins GPUs, in words
 };
 /// JSON: `ddlsim/topology/1`. Of alike servers the first is shown.
 [[nodiscard]] std::string render(const hardware::Topology& topology, const TopologyTitle& title, Format format);

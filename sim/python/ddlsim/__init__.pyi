@@ -78,6 +78,7 @@ class Memory(Record):
     buffers_bytes: float
     context_bytes: float
     slack_bytes: float
+    tight: bool
     device_bytes: float
     capacity_bytes: float
     host_bytes: float
@@ -96,6 +97,12 @@ class Parallel(Record):
     micro_batch: int
     passes: int
     global_batch: int
+    states: str | None
+    offload_optimizer: bool
+    offload_activations: bool
+    lora_rank: int
+    frozen_bits: int
+    others: dict[str, str]
 
 class Input(Record):
     dataset: str | None

@@ -91,7 +91,7 @@ class Model(_Part):
     id         its name
     layers     a list, each {operator: {key: value}}, in forward order: {"linear": {"out": 1000}}
     input      {"shape": [...], "bytes": "150528 B"}: of one sample; bytes with a unit
-    batch      samples per GPU and step when nobody says otherwise
+    batch      samples per GPU and pass when nobody says otherwise
     optimizer  sgd, sgd-momentum, adam;  sample, task: words;  dimensions: {name: size};  sources: {key: where from}
 
     >>> net = Model("mlp", input={"shape": [784], "bytes": "3136 B"}, batch=256,

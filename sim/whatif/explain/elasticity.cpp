@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "ddlsim/hardware/link_words.h"
 #include "ddlsim/plan/software.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
@@ -202,9 +203,11 @@ Expected<void> Sensitive::add_share(std::string_view name, Stated<double> plan::
 /// What stands at a default, or at a datasheet's figure.
 Expected<void> Sensitive::add_conventions() {
   using plan::Efficiency;
+  const auto& joined = scenario_.cluster.node.nvlink;
+  const std::string inside = fmt::format("share of {}'s rate", joined ? hardware::gpu_link_word(*joined) : "NVLink");
   for (const auto& [name, share] :
        {std::pair<std::string_view, Stated<double> Efficiency::*>{"share of PCIe's rate", &Efficiency::pcie},
-        {"share of NVLink's rate", &Efficiency::nvlink},
+        {inside, &Efficiency::nvlink},
         {"share of the network's rate", &Efficiency::network}}) {
     if (auto added = add_share(name, share); !added) return added;
   }

@@ -95,12 +95,24 @@ FittingChange shared_weights() {
   return {"parallel.zero=3", [](plan::Job& j) { j.parallel.zero = 3; }};
 }
 
+FittingChange shared_sequence() {
+  return {"parallel.sequence=yes", [](plan::Job& j) { j.parallel.sequence = true; }};
+}
+
+/// Activations between its products shared by the tensor group that the job has; empty: it has none, or shares them.
+FittingChanges own_sequence(const plan::Job& job) {
+  if (job.parallel.tensor == 1 || job.parallel.sequence) return {};
+  return {shared_sequence()};
+}
+
 /// The GPUs of a server; empty: they are one already.
 FittingChanges tensor_group(const plan::Job& job) {
   const std::int64_t inside = job.cluster.gpus_per_node;
   if (inside <= job.parallel.tensor) return {};
-  return {{fmt::format("parallel.tensor={}", inside), [inside](plan::Job& j) { j.parallel.tensor = inside; }},
-          {"parallel.sequence=yes", [](plan::Job& j) { j.parallel.sequence = true; }}};
+  FittingChanges changes{
+      {fmt::format("parallel.tensor={}", inside), [inside](plan::Job& j) { j.parallel.tensor = inside; }}};
+  if (!job.parallel.sequence) changes.push_back(shared_sequence());
+  return changes;
 }
 
 /// Passes of a smaller micro-batch, so that the step keeps its samples.
@@ -154,6 +166,7 @@ FittingChanges single_changes(const plan::Job& job) {
   // Only FSDP shares gradients and weights of stages (torchtitan): what other frameworks have as well comes first.
   const bool stages = now.pipeline > 1;
   share(1);
+  for (FittingChange& sequence : own_sequence(job)) changes.push_back(std::move(sequence));
   if (!stages) share(2);
   if (now.recompute == plan::Recompute::kNone) {
     add("parallel.recompute=selective", [](plan::Job& j) { j.parallel.recompute = plan::Recompute::kSelective; });
@@ -224,6 +237,7 @@ std::vector<FittingChanges> added_changes(const plan::Job& job, FittingChanges e
     groups.push_back({{"parallel.frozen_bits=4", [](plan::Job& j) { j.parallel.frozen_bits = 4; }}});
   }
   if (job.cluster.gpus() > 1) groups.push_back({shared_weights()});
+  groups.push_back(own_sequence(job));
   groups.push_back(tensor_group(job));
   if (job.batch > 1) {
     const std::int64_t by = job.batch;
@@ -259,7 +273,9 @@ FittingChanges first_of_added(const plan::Job& job, const std::vector<FittingCha
 
 std::string first_change(const plan::Job& job) {
   const auto said = [&](const FittingChanges& changes) {
-    return fmt::format("{} ({})", list_of(changes, ", "), to_text(needed_by_job(changed_by(job, changes))->all()));
+    const auto needed = needed_by_job(changed_by(job, changes));
+    return fmt::format("{} ({}{})", list_of(changes, ", "), to_text(needed->all()),
+                       needed->is_tight() ? ", tightly" : "");
   };
   FittingChanges tried = single_changes(job);
   for (FittingChange& pair : paired_changes(job)) tried.push_back(std::move(pair));
@@ -286,10 +302,12 @@ std::vector<FittingChanges> recipes(const plan::Job& job) {
     return changes;
   };
   std::vector<FittingChanges> all{shared};
+  if (FittingChanges sequence = own_sequence(job); !sequence.empty()) all.push_back(with_shared(std::move(sequence)));
   if (FittingChanges group = tensor_group(job); !group.empty()) all.push_back(with_shared(std::move(group)));
   for (std::int64_t ranks = experts_of(*job.model); ranks > job.parallel.expert; ranks /= 2) {
-    all.push_back(with_shared(
-        {{fmt::format("parallel.expert={}", ranks), [ranks](plan::Job& j) { j.parallel.expert = ranks; }}}));
+    FittingChanges experts = own_sequence(job);
+    experts.push_back({fmt::format("parallel.expert={}", ranks), [ranks](plan::Job& j) { j.parallel.expert = ranks; }});
+    all.push_back(with_shared(std::move(experts)));
   }
   return all;
 }

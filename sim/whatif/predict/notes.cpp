@@ -10,15 +10,12 @@
 #include "ddlsim/cost/nccl.h"
 #include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/plan/lower.h"
-#include "ddlsim/plan/order.h"
 #include "ddlsim/plan/software.h"
-#include "ddlsim/plan/stage_cuts.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/collective.h"
 #include "ddlsim/whatif/folding.h"
-#include "ddlsim/workload/blocks.h"
 #include "predict/correction.h"
 #include "predict/goodput_notes.h"
 #include "predict/input_part.h"
@@ -231,46 +228,6 @@ void add_server_notes(const Question& question, std::vector<std::string>& notes)
     notes.push_back(fmt::format("stale-synchronous: a worker may be {} steps ahead of the slowest",
                                 to_text(strategy.staleness.get())));
   }
-}
-
-void add_memory_notes(const Scenario& scenario, const plan::Needed& memory, std::vector<std::string>& notes) {
-  if (!memory.gpu_fits()) {
-    notes.push_back(fmt::format("does not fit: {} needed ({} of tensors), {} has {}: {} too much",
-                                to_text(memory.all()), to_text(memory.tensors.total()), scenario.cluster.node.gpu.name,
-                                to_text(memory.capacity), to_text(memory.all() - memory.capacity)));
-  }
-  if (memory.host == DataSize::zero()) return;
-  notes.push_back(
-      fmt::format("{}on the host: {} of a server{}; its memory moves {} (--set ps.memory_bandwidth=...)",
-                  scenario.server_memory.stated() ? "" : "assumed: ", to_text(memory.host),
-                  memory.host_fits() ? "" : fmt::format(", which has {}: does not fit", to_text(memory.host_capacity)),
-                  to_text(plan::host_memory_rate(scenario))));
-}
-
-/// Where all stages have as many blocks and wait for the last, which has the head besides: cuts that are noticeably
-/// faster, and fit where these do.
-std::optional<std::string> stages_note(const Question& question, const Prediction& prediction) {
-  constexpr double kNoticed = 0.95;
-  const Scenario& scenario = question.scenario;
-  if (!question.plan || scenario.parallel.pipeline == 1 || !scenario.parallel.cuts.empty()) return std::nullopt;
-  const std::vector<workload::Layer>& layers = scenario.model->layers;
-  const std::vector<workload::Block> blocks = workload::blocks_of(layers);
-  const bool again = scenario.parallel.recompute == plan::Recompute::kFull;
-  const plan::LayerLoads loads = again ? plan::loads_with_blocks_again(layers, blocks) : plan::loads_of(layers);
-  const plan::CutPoints points = plan::cut_points_of(blocks, loads);
-  Scenario other = scenario;
-  other.parallel.cuts = plan::lighter_cuts(points, loads, plan::positions_of(plan::pipeline_of(*question.plan)));
-  if (other.parallel.cuts.empty()) return std::nullopt;
-  const auto asked = ask(other);
-  const auto laid = asked ? lay_out(*asked, {}, answer::Detail::kTime) : tl::unexpected<Error>(asked.error());
-  if (!laid) return std::nullopt;
-  const Time step = corrected_step(*asked, laid->line.step);
-  if (step > prediction.step_time * kNoticed) return std::nullopt;
-  if (prediction.fits == true && !plan::needed_by(other, *asked->plan).fits()) return std::nullopt;
-  return fmt::format(
-      "stages: as many blocks each, as frameworks cut unless told otherwise; the last has the head as well: "
-      "parallel.layers_per_stage={} takes {}",
-      layers_per_stage_text(points, other.parallel.cuts), to_text(step));
 }
 
 }  // namespace
@@ -487,7 +444,7 @@ void add_notes(const Question& question, const plan::Needed& needed, Prediction&
   std::vector<std::string>& notes = prediction.notes;
   add_kernel_notes(question, prediction);
   if (question.gpus() == 1) notes.emplace_back("one GPU keeps its weights: nothing is communicated");
-  add_memory_notes(scenario, needed, notes);
+  add_memory_notes(scenario, needed, prediction);
   if (auto stages = stages_note(question, prediction)) notes.push_back(std::move(*stages));
   if (!needed.tensors.complete) {
     notes.emplace_back("memory counts the weights alone: the model's activations are unknown");

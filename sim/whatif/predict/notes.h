@@ -20,6 +20,20 @@ namespace ddlsim::whatif {
 /// That Ulysses is counted with copies of key heads, of which there are fewer than context ranks: nothing otherwise.
 [[nodiscard]] std::optional<std::string> copied_heads_note(const plan::Job& job);
 
+/// That nobody stated a format of weights, gradients and states, of a job whose products take 16 bits or fewer: nothing
+/// of one that stated it, or has adapters, whose frozen weights are as they are computed with.
+[[nodiscard]] std::optional<std::string> states_note(const plan::Job& job);
+
+/// That a job leaves the allocator less than it usually holds: nothing of one that does not fit, or leaves it that.
+[[nodiscard]] std::optional<std::string> tight_note(const answer::Prediction& prediction);
+
+/// Whether a job fits, how closely, and what its host holds.
+void add_memory_notes(const Scenario& scenario, const plan::Needed& memory, answer::Prediction& prediction);
+
+/// Where all stages have as many blocks and wait for the last, which has the head besides: cuts that are noticeably
+/// faster, and fit where these do.
+[[nodiscard]] std::optional<std::string> stages_note(const Question& question, const answer::Prediction& prediction);
+
 /// The weakest of its parts.
 [[nodiscard]] Provenance provenance_of(const Question& question);
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "ddlsim/hardware/link_words.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/memory.h"
 #include "ddlsim/plan/order.h"
@@ -108,18 +109,25 @@ Work model_work_of(const Question& question) {
 
 answer::Split split_of(const Scenario& scenario, std::int64_t passes) {
   const plan::Parallel& parallel = scenario.parallel;
-  return {.data = plan::replicas_of(scenario),
-          .tensor = parallel.tensor,
-          .context = parallel.context,
-          .expert = parallel.expert,
-          .expert_tensor = plan::has_whole_experts(parallel) ? 1 : parallel.tensor,
-          .pipeline = parallel.pipeline,
-          .virtual_stages = parallel.virtual_stages,
-          .zero = parallel.zero,
-          .schedule = std::string(name_of(plan::kPipelineSchedules, parallel.schedule)),
-          .recompute = std::string(name_of(plan::kRecomputes, parallel.recompute)),
-          .micro_batch = scenario.batch,
-          .passes = passes};
+  return {
+      .data = plan::replicas_of(scenario),
+      .tensor = parallel.tensor,
+      .context = parallel.context,
+      .expert = parallel.expert,
+      .expert_tensor = plan::has_whole_experts(parallel) ? 1 : parallel.tensor,
+      .pipeline = parallel.pipeline,
+      .virtual_stages = parallel.virtual_stages,
+      .zero = parallel.zero,
+      .schedule = std::string(name_of(plan::kPipelineSchedules, parallel.schedule)),
+      .recompute = std::string(name_of(plan::kRecomputes, parallel.recompute)),
+      .micro_batch = scenario.batch,
+      .passes = passes,
+      .states = parallel.states ? std::optional(std::string(name_of(plan::kStates, *parallel.states))) : std::nullopt,
+      .offload_optimizer = parallel.offload_optimizer,
+      .offload_activations = parallel.offload_activations,
+      .lora_rank = parallel.lora_rank,
+      .frozen_bits = parallel.frozen_bits,
+      .others = other_splits(scenario)};
 }
 
 /// One GPU's step by itself; what the same work takes on all of them is compared with it.
@@ -164,6 +172,7 @@ void add_memory(const plan::Needed& needed, Prediction& prediction) {
                        .buffers = footprint.buffers,
                        .context = needed.overhead.context,
                        .slack = needed.overhead.slack,
+                       .tight = footprint.complete && needed.is_tight(),
                        .rank = needed.rank,
                        .micro_batches = footprint.micro_batches,
                        .capacity = needed.capacity,
@@ -295,6 +304,8 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.gpus = gpus;
   prediction.batch_per_gpu = scenario.batch;
   prediction.sample = scenario.model->sample;
+  if (const auto& links = scenario.cluster.node.nvlink) prediction.gpu_links = hardware::gpu_link_word(*links);
+  prediction.optimizer = name_of(workload::kOptimizers, scenario.model->optimizer);
   prediction.step_time = line.step;
   prediction.breakdown = line.parts;
   const std::int64_t passes = passes_in_step(question);

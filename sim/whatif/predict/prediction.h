@@ -2,6 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/plan/memory.h"
@@ -24,6 +27,9 @@ namespace ddlsim::whatif {
 
 /// Errors: kInfeasible for a step that no machine takes: not finite, under a picosecond, over a hundred years.
 [[nodiscard]] Expected<void> check_step(Time step);
+
+/// Settings of a job's split that are not their defaults, with their values: those that answer::Split has no field for.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> other_splits(const Scenario& scenario);
 
 /// What a job holds, and whether it fits. Errors: of plan/lower.h.
 [[nodiscard]] Expected<plan::Needed> needed_by(const Scenario& scenario);

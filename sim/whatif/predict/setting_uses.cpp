@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <variant>
 
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/software.h"
 #include "ddlsim/workload/fusion.h"
+#include "ddlsim/workload/shard.h"
 #include "scenario/settings.h"
 
 namespace ddlsim::whatif {
@@ -47,9 +50,19 @@ bool asks_for_pointers(const Question& q) {
 bool by_mpi_opt(const Question& q) {
   return by_collectives(q) && q.scenario.collective.kind == plan::CollectiveLibraryKind::kMpiOpt;
 }
+/// Whether gradients are grouped into messages: with zero 3 every block sends its own.
+bool by_messages(const Question& q) { return q.gpus() > 1 && q.scenario.parallel.zero < 3; }
 bool by_grouping(const Question& q, plan::Grouping a, plan::Grouping b) {
   const plan::Grouping grouping = plan::grouping_of(q.scenario.strategy);
-  return q.gpus() > 1 && (grouping == a || grouping == b);
+  return by_messages(q) && (grouping == a || grouping == b);
+}
+/// Whether anything is summed over ranks that all get the sum: NCCL has one way for every other operation.
+bool by_algorithms(const Question& q) {
+  if (!by_collectives(q) || q.plan == nullptr) return by_collectives(q);
+  if (q.scenario.collective.kind != plan::CollectiveLibraryKind::kNccl) return true;
+  return std::any_of(q.plan->rows.begin(), q.plan->rows.end(), [](const plan::Row& row) {
+    return row.kind == plan::RowKind::kCollective && row.op == primitives::CollectiveOp::kAllReduce;
+  });
 }
 bool by_several_nodes(const Question& q) { return q.scenario.cluster.nodes > 1; }
 bool by_several_of_a_server(const Question& q) { return q.scenario.cluster.gpus_per_node > 1; }
@@ -57,6 +70,11 @@ bool by_several_of_a_server(const Question& q) { return q.scenario.cluster.gpus_
 bool by_pcie_switches(const Question& q) {
   return by_collectives(q) && by_several_of_a_server(q) &&
          q.scenario.cluster.node.gpu_interconnect != hardware::Interconnect::kNvlink;
+}
+/// Whether collectives hop from GPU to GPU over it.
+bool by_pcie_hops(const Question& q) {
+  return by_collectives(q) && by_several_of_a_server(q) &&
+         !q.scenario.cluster.node.peers(q.scenario.cluster.gpus_per_node).by_nvlink();
 }
 bool by_remote_servers(const Question& q) { return by_servers(q) && q.scenario.cluster.nodes > 1; }
 bool by_one_process(const Question& q) {
@@ -99,7 +117,7 @@ bool has_gates(const workload::Model& model) {
 
 /// What is not listed always has one, in the analytic fidelity.
 constexpr auto kUses = std::to_array<Use>({
-    {"strategy.grouping", by_several_gpus},
+    {"strategy.grouping", by_messages},
     {"strategy.first_bucket",
      [](const Question& q) { return by_grouping(q, plan::Grouping::kBuckets, plan::Grouping::kBuckets); }},
     {"strategy.bucket",
@@ -131,7 +149,7 @@ constexpr auto kUses = std::to_array<Use>({
     {"strategy.staleness",
      [](const Question& q) { return by_servers(q) && q.scenario.strategy.consistency == plan::Consistency::kStale; }},
     {"collective.library", by_collectives},
-    {"collective.algorithm", by_collectives},
+    {"collective.algorithm", by_algorithms},
     {"collective.pointer_cache", asks_for_pointers},
     {"collective.sums_on", by_mpi_opt},
     {"collective.table", by_collectives},
@@ -142,7 +160,7 @@ constexpr auto kUses = std::to_array<Use>({
      [](const Question& q) { return (by_collectives(q) && q.scenario.cluster.nodes > 1) || by_driven_servers(q); }},
     {"network.latency", by_several_nodes},
     {"nvlink.latency", by_collectives},
-    {"pcie.latency", by_collectives},
+    {"pcie.latency", by_pcie_hops},
     {"gpu_interconnect", by_several_of_a_server},
     {"peer_to_peer", by_pcie_switches},
     {"input.loader", by_loader},
@@ -200,60 +218,106 @@ constexpr auto kUses = std::to_array<Use>({
     {"straggler.gpus", [](const Question& q) { return q.scenario.straggler > 1; }},
 });
 
+/// The ranks that share a layer's experts; nothing: none do.
+std::optional<plan::RankGroup> group_of_experts(const Question& q) {
+  if (q.plan == nullptr || q.scenario.parallel.expert == 1 || !workload::has_experts(*q.scenario.model)) return {};
+  for (const plan::RankGroup& group : q.plan->groups) {
+    if (group.role == plan::GroupRole::kExperts && group.ranks > 1) return group;
+  }
+  return std::nullopt;
+}
+
+/// Whether a row has several of its experts in one place: on a server, or on a rank where all are on one server.
+bool sends_rows_once(const Question& q) {
+  const auto group = group_of_experts(q);
+  if (!group) return false;
+  const std::int64_t places = group->nodes > 1 ? group->nodes : group->ranks;
+  for (const workload::Layer& layer : q.scenario.model->layers) {
+    const auto* experts = layer.op ? std::get_if<workload::Experts>(&*layer.op) : nullptr;
+    if (experts == nullptr || experts->experts % places != 0) continue;
+    if (workload::places_of_a_row({experts->experts, experts->active}, places) <
+        static_cast<double>(experts->active) * (1 - 1e-9)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Whether a rate that somebody states, or its share, is one of this job's.
+bool reaches(const Question& q, std::string_view path) {
+  if (path == "efficiency.network") return by_several_nodes(q);
+  if (path == "efficiency.nvlink") return by_several_of_a_server(q);
+  return has_use(q, path);
+}
+
 /// Of a split: who changed it, and where that counts.
 struct SplitUse {
   std::string_view path;
   bool (*changed)(const plan::Parallel&);
-  bool (*used)(const plan::Parallel&, const workload::Model&);
+  bool (*used)(const Question&);
 };
 
 constexpr auto kSplitUses = std::to_array<SplitUse>({
     {"parallel.sequence", [](const plan::Parallel& p) { return p.sequence; },
-     [](const plan::Parallel& p, const workload::Model&) { return p.tensor > 1; }},
+     [](const Question& q) { return q.scenario.parallel.tensor > 1; }},
     {"parallel.overlap_tensor", [](const plan::Parallel& p) { return p.overlap_tensor; },
-     [](const plan::Parallel& p, const workload::Model&) { return p.tensor > 1; }},
+     [](const Question& q) { return q.scenario.parallel.tensor > 1; }},
     {"parallel.context_by", [](const plan::Parallel& p) { return p.context_by != plan::Parallel{}.context_by; },
-     [](const plan::Parallel& p, const workload::Model&) { return p.context > 1; }},
+     [](const Question& q) { return q.scenario.parallel.context > 1; }},
     {"parallel.schedule", [](const plan::Parallel& p) { return p.schedule != plan::Parallel{}.schedule; },
-     [](const plan::Parallel& p, const workload::Model&) { return p.pipeline > 1; }},
+     [](const Question& q) { return q.scenario.parallel.pipeline > 1; }},
     {"parallel.overlap_p2p", [](const plan::Parallel& p) { return !p.overlap_p2p; },
-     [](const plan::Parallel& p, const workload::Model&) { return p.pipeline > 1; }},
+     [](const Question& q) { return q.scenario.parallel.pipeline > 1; }},
     {"parallel.shard_ranks", [](const plan::Parallel& p) { return p.shard_ranks > 0; },
-     [](const plan::Parallel& p, const workload::Model&) { return p.zero > 0; }},
+     [](const Question& q) { return q.scenario.parallel.zero > 0; }},
     {"parallel.prefetch", [](const plan::Parallel& p) { return p.prefetch != plan::Parallel{}.prefetch; },
-     [](const plan::Parallel& p, const workload::Model&) { return p.zero == 3; }},
+     [](const Question& q) { return q.scenario.parallel.zero == 3; }},
     {"parallel.reshard", [](const plan::Parallel& p) { return !p.reshard; },
-     [](const plan::Parallel& p, const workload::Model&) { return p.zero == 3; }},
+     [](const Question& q) { return q.scenario.parallel.zero == 3; }},
     {"parallel.no_sync", [](const plan::Parallel& p) { return p.no_sync; },
-     [](const plan::Parallel& p, const workload::Model&) { return p.zero == 3; }},
+     [](const Question& q) { return q.scenario.parallel.zero == 3; }},
     {"parallel.overlap_gather", [](const plan::Parallel& p) { return p.overlap_gather; },
-     [](const plan::Parallel& p, const workload::Model&) { return p.zero == 1 || p.zero == 2; }},
+     [](const Question& q) { return q.scenario.parallel.zero == 1 || q.scenario.parallel.zero == 2; }},
     {"parallel.gather_fp8", [](const plan::Parallel& p) { return p.gather_fp8; },
-     [](const plan::Parallel& p, const workload::Model&) { return p.zero > 0; }},
+     [](const Question& q) { return q.scenario.parallel.zero > 0; }},
     {"parallel.recompute_stops", [](const plan::Parallel& p) { return p.recompute_stops; },
-     [](const plan::Parallel& p, const workload::Model&) {
-       return p.recompute == plan::Recompute::kFull || p.recompute == plan::Recompute::kPerOp;
+     [](const Question& q) {
+       return q.scenario.parallel.recompute == plan::Recompute::kFull ||
+              q.scenario.parallel.recompute == plan::Recompute::kPerOp;
      }},
     {"parallel.gated_fp8", [](const plan::Parallel& p) { return p.gated_fp8; },
-     [](const plan::Parallel&, const workload::Model& m) { return has_gates(m); }},
+     [](const Question& q) { return has_gates(*q.scenario.model); }},
     {"parallel.recompute_every", [](const plan::Parallel& p) { return p.recompute_every > 1; },
-     [](const plan::Parallel& p, const workload::Model&) { return p.recompute == plan::Recompute::kFull; }},
+     [](const Question& q) { return q.scenario.parallel.recompute == plan::Recompute::kFull; }},
     {"parallel.expert_capacity", [](const plan::Parallel& p) { return p.expert_capacity > 0; },
-     [](const plan::Parallel&, const workload::Model& m) { return workload::has_experts(m); }},
+     [](const Question& q) {
+       plan::Parallel all = q.scenario.parallel;
+       all.expert_capacity = 0;
+       const bool drops = plan::expert_share(q.scenario.parallel) < 1;
+       const bool levels = plan::expert_load(q.scenario.parallel) < plan::expert_load(all);
+       return workload::has_experts(*q.scenario.model) && (drops || levels);
+     }},
     {"parallel.expert_imbalance", [](const plan::Parallel& p) { return p.expert_imbalance > 1; },
-     [](const plan::Parallel& p, const workload::Model& m) { return p.expert > 1 && workload::has_experts(m); }},
+     [](const Question& q) { return q.scenario.parallel.expert > 1 && workload::has_experts(*q.scenario.model); }},
     {"parallel.expert_tensor",
      [](const plan::Parallel& p) { return p.expert_tensor > 1 || (p.expert_tensor == 1 && p.tensor > 1); },
-     [](const plan::Parallel& p, const workload::Model& m) { return p.tensor > 1 && workload::has_experts(m); }},
+     [](const Question& q) { return q.scenario.parallel.tensor > 1 && workload::has_experts(*q.scenario.model); }},
     {"parallel.expert_dispatch",
-     [](const plan::Parallel& p) { return p.expert_dispatch != plan::ExpertDispatch::kCopies; },
-     [](const plan::Parallel& p, const workload::Model& m) { return p.expert > 1 && workload::has_experts(m); }},
+     [](const plan::Parallel& p) { return p.expert_dispatch != plan::ExpertDispatch::kCopies; }, sends_rows_once},
     {"parallel.expert_servers", [](const plan::Parallel& p) { return p.expert_servers > 0; },
-     [](const plan::Parallel& p, const workload::Model& m) {
-       return p.expert > 1 && p.expert_dispatch == plan::ExpertDispatch::kOnce && workload::has_experts(m);
+     [](const Question& q) {
+       const auto group = group_of_experts(q);
+       return group && q.scenario.parallel.expert_dispatch == plan::ExpertDispatch::kOnce &&
+              q.scenario.parallel.expert_servers < group->nodes;
+     }},
+    {"parallel.order", [](const plan::Parallel& p) { return p.order != plan::kMegatronOrder; },
+     [](const Question& q) {
+       const plan::Parallel& p = q.scenario.parallel;
+       const auto axes = {p.tensor, p.context, p.expert, p.pipeline, plan::replicas_of(q.scenario)};
+       return std::count_if(axes.begin(), axes.end(), [](std::int64_t degree) { return degree > 1; }) > 1;
      }},
     {"parallel.layers_per_stage", [](const plan::Parallel& p) { return !p.cuts.empty(); },
-     [](const plan::Parallel& p, const workload::Model&) { return p.pipeline > 1; }},
+     [](const Question& q) { return q.scenario.parallel.pipeline > 1; }},
 });
 
 }  // namespace
@@ -275,10 +339,16 @@ std::string unused_settings(const Question& question) {
     if (question.fidelity != Fidelity::kAggregate && use.used(question)) continue;
     unused += (unused.empty() ? "" : ", ") + std::string(use.path);
   }
-  const plan::Parallel& split = question.scenario.parallel;
+  const std::vector<std::string>& own = question.scenario.own_stated;
+  const auto is_stated = [&](std::string_view path) { return std::find(own.begin(), own.end(), path) != own.end(); };
   for (const SplitUse& use : kSplitUses) {
-    if (!use.changed(split) || use.used(split, *question.scenario.model)) continue;
+    const bool stated = use.changed(question.scenario.parallel) || is_stated(use.path);
+    if (!stated || use.used(question)) continue;
     unused += (unused.empty() ? "" : ", ") + std::string(use.path);
+  }
+  for (const std::string& path : own) {
+    if (path.starts_with("parallel.") || path.starts_with("model.") || reaches(question, path)) continue;
+    unused += (unused.empty() ? "" : ", ") + path;
   }
   return unused;
 }

@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "ddlsim/io/yaml.h"
@@ -170,6 +172,14 @@ bool of_host(std::string_view path) {
   return path.starts_with("input.storage") || path == "input.cpu" || path == "input.threads";
 }
 
+/// Of splits, rates and the optimizer, likewise.
+bool of_own(std::string_view path) {
+  constexpr std::array<std::string_view, 5> kOthers{"network.oversubscription", "nvlink", "efficiency.nvlink",
+                                                    "efficiency.network", "model.optimizer"};
+  return path.starts_with("parallel.") || path.starts_with("gpu.peak.") ||
+         std::find(kOthers.begin(), kOthers.end(), path) != kOthers.end();
+}
+
 /// Applies the settings in the order of the leaves.
 Expected<void> apply(Scenario& scenario, const io::Catalog& catalog, const Spelt& spelt, bool with_model) {
   std::vector<std::pair<const Leaf*, const Override*>> named;
@@ -187,6 +197,7 @@ Expected<void> apply(Scenario& scenario, const io::Catalog& catalog, const Spelt
     const auto number = static_cast<std::size_t>(setting - spelt.overrides.data());
     if (number < spelt.by_framework) set_origin(scenario, leaf.path, Origin::kFramework);
     if (of_host(leaf.path)) scenario.host_stated.emplace_back(leaf.path);
+    if (of_own(leaf.path) && number >= spelt.by_framework) scenario.own_stated.emplace_back(leaf.path);
     all_gpus = all_gpus && leaf.path != "gpus_per_node";
   }
   if (all_gpus) scenario.cluster.gpus_per_node = scenario.cluster.node.gpus;

@@ -12,6 +12,7 @@
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
 #include "predict/notes.h"
+#include "predict/prediction.h"
 #include "scenario/stated_runs.h"
 
 namespace ddlsim::whatif {
@@ -29,6 +30,7 @@ Expected<answer::PlannedJob> planned(const io::Catalog& catalog, std::span<const
   auto scenario = resolve(catalog, settings);
   if (!scenario) return tl::unexpected<Error>(scenario.error());
   if (space.base().own_runs) scenario = corrected(std::move(*scenario), space.base().own_runs);
+  scenario->own_stated = space.base().own_stated;
   scenario->cluster.node.price = space.base().cluster.node.price;
   auto prediction = predict(*scenario);
   if (!prediction) return tl::unexpected<Error>(prediction.error());
@@ -80,6 +82,29 @@ std::optional<std::string> megatron_note(const PlanSpace& space, const PlansFoun
       "schedule {}: Megatron-LM has 1f1b and interleaved; the best plan with these takes {} against {}: --schedule "
       "1f1b,interleaved",
       name, takes, to_text(best.step));
+}
+
+/// Of a best plan that fits tightly: the best of those that do not, where one was tried.
+std::optional<std::string> best_is_tight_note(const PlanSpace& space, const PlansFound& found,
+                                              const answer::PlanChoice& choice) {
+  const auto tight = tight_note(choice.best.prediction);
+  if (!tight) return std::nullopt;
+  std::vector<Tried> others(found.best.begin() + 1, found.best.end());
+  others.insert(others.end(), found.front.begin(), found.front.end());
+  std::sort(others.begin(), others.end());
+  const auto roomy = std::find_if(others.begin(), others.end(), [&](const Tried& other) {
+    const auto needed = needed_by(space.with(other.split));
+    return needed && !needed->is_tight();
+  });
+  if (roomy == others.end()) return "the best " + *tight;
+  std::vector<std::string> changes;
+  for (const auto& setting : space.settings_of(roomy->split)) {
+    const auto& plan = choice.best.plan;
+    if (std::find(plan.begin(), plan.end(), setting) != plan.end()) continue;
+    changes.push_back(setting.first + "=" + setting.second);
+  }
+  return fmt::format("the best {}; the best that leaves it as much ({}) takes {} against {}", *tight, join(changes),
+                     to_text(roomy->step), to_text(found.best.front().step));
 }
 
 /// The plans that another cluster may make the best: those that are shown, and the first of the front.
@@ -141,6 +166,7 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
         "refuses 2 and 3 with a pipeline: --zero 1",
         shown.front().zero));
   }
+  if (auto tight = best_is_tight_note(space, found, choice)) choice.notes.push_back(std::move(*tight));
   if (auto copied = copied_heads_note(space.with(shown.front()))) choice.notes.push_back(std::move(*copied));
   hardware::Cluster largest = space.base().cluster;
   largest.nodes = shown.front().nodes;

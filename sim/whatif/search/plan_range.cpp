@@ -14,6 +14,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/workload/blocks.h"
+#include "predict/notes.h"
 #include "scenario/stated_runs.h"
 #include "search/plan_space.h"
 
@@ -225,11 +226,7 @@ Expected<Scenario> base_of(const io::Catalog& catalog, std::span<const Override>
     notes.push_back("precision: nobody stated one; the plans are compared in " + name);
   }
   if (const auto rates = cost::reached_rates(*base); !rates) return tl::unexpected<Error>(rates.error());
-  if (!names(stated, "parallel.states") && activation_size(base->precision) < bytes(4) && !base->model->measured) {
-    notes.emplace_back(
-        "states: nobody stated a format; weights, gradients and states are kept in fp32, as automatic mixed precision "
-        "does (Megatron: --set parallel.states=mixed)");
-  }
+  if (auto states = states_note(*base)) notes.push_back(std::move(*states));
   if (states_runs(stated)) {
     base = with_runs(catalog, without_lists(stated), std::move(*base));
     if (!base) return tl::unexpected<Error>(base.error());

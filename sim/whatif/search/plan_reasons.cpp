@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "ddlsim/hardware/link_words.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
@@ -427,7 +428,7 @@ std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, Plan
   }
   if (node.nvlink) {
     add_sensitivity(
-        space, tools, plans, choice, "NVLink half as fast",
+        space, tools, plans, choice, hardware::gpu_link_word(*node.nvlink) + " half as fast",
         [](Scenario& job) {
           hardware::Link& nvlink = *job.cluster.node.nvlink;
           nvlink.bandwidth = nvlink.bandwidth * 0.5;

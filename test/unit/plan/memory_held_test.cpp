@@ -255,8 +255,12 @@ TEST_CASE("memory: the context and the allocator stand beside tensors", "[unit][
   Job job;
   job.cluster.node.gpu.memory_size = gigabytes(10.3) + kCudaContext;
   CHECK(needed_by(job, footprint).fits());
+  CHECK(needed_by(job, footprint).is_tight());
+  job.cluster.node.gpu.memory_size = gigabytes(10.7) + kCudaContext;
+  CHECK_FALSE(needed_by(job, footprint).is_tight());
   job.cluster.node.gpu.memory_size = gigabytes(10.2) + kCudaContext;
   CHECK_FALSE(needed_by(job, footprint).fits());
+  CHECK_FALSE(needed_by(job, footprint).is_tight());
   CHECK(device_overhead(footprint, job).context == kCudaContext);
   job.software_year = std::optional(2021.5);  // every kernel is loaded
   CHECK(device_overhead(footprint, job).context == megabytes(1000));

@@ -1,5 +1,6 @@
 #include "ddlsim/whatif/fitting.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -54,6 +55,52 @@ TEST_CASE("fitting: the smallest cluster holds the job, and a server less does n
   CHECK(predicted(with(with(kLlama, sharded), {{"nodes", "1", {}}})).fits == false);
   CHECK(predicted(with(with(kLlama, kShared), {{"nodes", "2", {}}})).fits == true);
   CHECK(predicted(with(with(kLlama, kShared), {{"nodes", "1", {}}})).fits == false);
+}
+
+TEST_CASE("fitting: a tensor degree that somebody stated shares its sequence too", "[unit][whatif]") {
+  const Settings job{{"model", "llama_3_1_405b", {}},
+                     {"node", "dgx-h100", {}},
+                     {"nodes", "8", {}},
+                     {"precision", "bf16", {}},
+                     {"batch", "1", {}},
+                     {"parallel.states", "mixed", {}},
+                     {"parallel.tensor", "8", {}},
+                     {"parallel.pipeline", "8", {}},
+                     {"parallel.zero", "1", {}},
+                     {"strategy.accumulation", "64", {}}};
+  CHECK_THAT(ways(job),
+             Contains("the smallest cluster found: 16 servers (128 GPUs) with ") && Contains("parallel.sequence=yes"));
+  CHECK_THAT(ways(job), Contains("parallel.sequence=yes, parallel.offload_optimizer=yes (85.03 GB, tightly)"));
+  const Settings all{{"parallel.zero", "3", {}}, {"parallel.recompute", "full", {}}, {"parallel.sequence", "yes", {}}};
+  CHECK(predicted(with(with(job, all), {{"nodes", "16", {}}})).fits == true);
+  CHECK(predicted(with(with(job, all), {{"nodes", "8", {}}})).fits == false);
+  // Nor is it said where it is stated already.
+  CHECK_THAT(ways(with(job, {{"parallel.sequence", "yes", {}}})),
+             Contains("the smallest cluster found: 16 servers") && !Contains("sequence"));
+}
+
+TEST_CASE("fitting: a job that leaves the allocator less than it usually holds is said to fit tightly",
+          "[unit][whatif]") {
+  const Settings bert{{"model", "bert_large", {}}, {"node", "dgx1-v100", {}}, {"batch", "8", {}}};
+  const answer::MemoryLedger all = predicted(bert).memory;
+  const auto on = [&](double slack) {
+    const DataSize size = all.tensors() * (1 + slack) + all.context;
+    return predicted(with(bert, {{"gpu.memory_size", std::to_string(size.in(bytes)) + " B", {}}}));
+  };
+  const auto says = [](const answer::Prediction& prediction, const std::string& words) {
+    return std::any_of(prediction.notes.begin(), prediction.notes.end(),
+                       [&](const std::string& note) { return note.find(words) != std::string::npos; });
+  };
+  CHECK(on(0.04).fits == true);
+  CHECK(on(0.04).memory.tight);
+  CHECK(says(on(0.04), "fits tightly: "));
+  CHECK(says(on(0.04),
+             "the allocator usually holds 6 % of tensors, here 4.0 % are left: expandable_segments, or a "
+             "smaller batch, is safer"));
+  for (const double other : {0.02, 0.07}) {  // too large; as much as it usually holds
+    CHECK_FALSE(on(other).memory.tight);
+    CHECK_FALSE(says(on(other), "fits tightly"));
+  }
 }
 
 TEST_CASE("fitting: of servers whose GPUs a job does not all use, the idle ones are named", "[unit][whatif]") {

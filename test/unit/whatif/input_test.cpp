@@ -36,6 +36,17 @@ bool notes(const answer::Prediction& prediction, const std::string& part) {
 
 }  // namespace
 
+TEST_CASE("input: all that nobody says of a server is asked for at once", "[unit][input]") {
+  const std::vector<Override> reads{{"node", "pcie-8xv100", {}}, {"input.dataset", "imagenet", {}}};
+  CHECK_THAT(refused(reads), Catch::Matchers::Contains("nobody says what processors, storage and memory") &&
+                                 Catch::Matchers::Contains("input.cpu=") &&
+                                 Catch::Matchers::Contains("input.storage=") &&
+                                 Catch::Matchers::Contains("input.cache_size="));
+  std::vector<Override> said = reads;
+  said.insert(said.end(), {{"input.cpu", "xeon-e5-2686-v4", {}}, {"input.cache", "all", {}}});
+  CHECK(asked(said));
+}
+
 TEST_CASE("input: nobody says what the loader is, so it keeps up and one note says with what", "[unit][input]") {
   const auto prediction = asked({}).value();
   CHECK(prediction.breakdown.input_exposed == Time::zero());

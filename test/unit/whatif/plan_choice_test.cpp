@@ -63,6 +63,19 @@ int choices_apart(const answer::PlanSettings& a, const answer::PlanSettings& b) 
 
 }  // namespace
 
+TEST_CASE("plan: a best plan that fits tightly says so, and what one takes that does not", "[unit][whatif]") {
+  const TinyTransformer model(false);
+  const std::vector<Override> settings = model.on({{"parallel.context", "1", {}}});
+  const answer::MemoryLedger best = chosen(settings).best.prediction.memory;
+  CHECK_FALSE(best.tight);
+  const DataSize size = best.tensors() * 1.04 + best.context;
+  const auto tight = chosen(with(settings, {{"gpu.memory_size", std::to_string(size.in(bytes)) + " B", {}}}));
+  REQUIRE(tight.best.prediction.memory.tight);
+  CHECK(has_note(tight, "the best fits tightly: "));
+  CHECK(has_note(tight, "; the best that leaves it as much ("));
+  CHECK_FALSE(has_note(chosen(settings), "fits tightly"));
+}
+
 TEST_CASE("plan choice: another network changes no plan's memory, so it does not change which holds least",
           "[unit][whatif]") {
   const std::vector<Override> settings{{"model", "llama_3_1_8b", {}},
