@@ -119,8 +119,9 @@ struct Prediction {
   MemoryLedger memory;          // the same and what stands beside, taken apart
   bool memory_complete = true;  // false: a lower bound
   std::optional<bool> fits;     // nothing when the bound does not decide it
-  double mfu = 0;               // model FLOPs / (step time x peak); above 1 where kernels execute fewer (Winograd)
-  double hfu = 0;               // FLOPs that kernels execute, likewise
+  double mfu = 0;  // model FLOPs / (step time x peak); above 1 where kernels execute fewer (Winograd)
+  double hfu = 0;  // FLOPs that kernels execute, likewise: more with recomputation; fewer, and a note says why, where
+                   // Winograd's run, and as no kernel makes the gradient of the model's input
   std::optional<std::pair<Time, Time>> bounds;  // aggregate: ideal overlap, no overlap
   std::vector<Segment> critical_path;
   std::optional<PowerPart> power;    // where somebody measured what its work draws

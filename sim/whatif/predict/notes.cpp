@@ -345,6 +345,27 @@ std::optional<std::string> attention_note(const Question& question) {
                      name_of(primitives::kAttentionKernels, kernel), gpu.name);
 }
 
+/// Why HFU is below MFU.
+std::optional<std::string> executed_note(const workload::Model& model, const Prediction& prediction) {
+  constexpr double kRounding = 0.005;  // of MFU
+  if (prediction.hfu >= prediction.mfu * (1 - kRounding)) return std::nullopt;
+  const double share = prediction.hfu / prediction.mfu;
+  Work all;
+  for (const workload::Layer& layer : model.layers) all += layer.forward_work + layer.backward_work;
+  // The gradient of a model's input takes as much as its first layer's forward pass.
+  const auto first = std::find_if(model.layers.begin(), model.layers.end(),
+                                  [](const workload::Layer& layer) { return layer.forward_work > Work{}; });
+  const double unasked = first == model.layers.end() ? 0 : first->forward_work / all;
+  const bool winograd = share < 1 - unasked - kRounding;
+  if (winograd && !model.totals.convolutional) return std::nullopt;
+  return fmt::format("MFU counts the model's FLOPs; kernels execute {} % of them ({}): HFU is {} %",
+                     significant(100 * share, 3),
+                     !winograd             ? "nobody needs the gradient of the model's input"
+                     : unasked > kRounding ? "Winograd's need fewer, and nobody needs the gradient of the model's input"
+                                           : "Winograd's need fewer",
+                     significant(100 * prediction.hfu, 3));
+}
+
 /// What the time of kernels rests on.
 void add_kernel_notes(const Question& question, Prediction& prediction) {
   const Scenario& scenario = question.scenario;
@@ -374,12 +395,7 @@ void add_kernel_notes(const Question& question, Prediction& prediction) {
     notes.emplace_back(
         "scaling efficiency: against one GPU with all experts, each of which would have few tokens at a time");
   }
-  if (prediction.mfu > 1 && prediction.hfu < prediction.mfu) {
-    notes.push_back(
-        fmt::format("MFU counts the model's FLOPs; Winograd's kernels execute {:.0f} % of them: {:.0f} % of "
-                    "the peak",
-                    100 * prediction.hfu / prediction.mfu, 100 * prediction.hfu));
-  }
+  if (auto executed = executed_note(model, prediction)) notes.push_back(std::move(*executed));
   if (const auto& on = model.measured) {
     notes.push_back(measured_elsewhere(scenario)
                         ? fmt::format("kernels' times scaled from {}, {} {}, {} (cost/wave_scaling.h)", on->gpu,
