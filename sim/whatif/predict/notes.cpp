@@ -12,7 +12,6 @@
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/order.h"
 #include "ddlsim/plan/software.h"
-#include "ddlsim/plan/stage_cuts.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
@@ -247,32 +246,6 @@ void add_memory_notes(const Scenario& scenario, const plan::Needed& memory, std:
                   to_text(plan::host_memory_rate(scenario))));
 }
 
-/// Where all stages have as many blocks and wait for the last, which has the head besides: cuts that are noticeably
-/// faster, and fit where these do.
-std::optional<std::string> stages_note(const Question& question, const Prediction& prediction) {
-  constexpr double kNoticed = 0.95;
-  const Scenario& scenario = question.scenario;
-  if (!question.plan || scenario.parallel.pipeline == 1 || !scenario.parallel.cuts.empty()) return std::nullopt;
-  const std::vector<workload::Layer>& layers = scenario.model->layers;
-  const std::vector<workload::Block> blocks = workload::blocks_of(layers);
-  const bool again = scenario.parallel.recompute == plan::Recompute::kFull;
-  const plan::LayerLoads loads = again ? plan::loads_with_blocks_again(layers, blocks) : plan::loads_of(layers);
-  const plan::CutPoints points = plan::cut_points_of(blocks, loads);
-  Scenario other = scenario;
-  other.parallel.cuts = plan::lighter_cuts(points, loads, plan::positions_of(plan::pipeline_of(*question.plan)));
-  if (other.parallel.cuts.empty()) return std::nullopt;
-  const auto asked = ask(other);
-  const auto laid = asked ? lay_out(*asked, {}, answer::Detail::kTime) : tl::unexpected<Error>(asked.error());
-  if (!laid) return std::nullopt;
-  const Time step = corrected_step(*asked, laid->line.step);
-  if (step > prediction.step_time * kNoticed) return std::nullopt;
-  if (prediction.fits == true && !plan::needed_by(other, *asked->plan).fits()) return std::nullopt;
-  return fmt::format(
-      "stages: as many blocks each, as frameworks cut unless told otherwise; the last has the head as well: "
-      "parallel.layers_per_stage={} takes {}",
-      layers_per_stage_text(points, other.parallel.cuts), to_text(step));
-}
-
 }  // namespace
 
 bool assumes_transport(const Question& question) {
@@ -345,27 +318,6 @@ std::optional<std::string> attention_note(const Question& question) {
                      name_of(primitives::kAttentionKernels, kernel), gpu.name);
 }
 
-/// Why HFU is below MFU.
-std::optional<std::string> executed_note(const workload::Model& model, const Prediction& prediction) {
-  constexpr double kRounding = 0.005;  // of MFU
-  if (prediction.hfu >= prediction.mfu * (1 - kRounding)) return std::nullopt;
-  const double share = prediction.hfu / prediction.mfu;
-  Work all;
-  for (const workload::Layer& layer : model.layers) all += layer.forward_work + layer.backward_work;
-  // The gradient of a model's input takes as much as its first layer's forward pass.
-  const auto first = std::find_if(model.layers.begin(), model.layers.end(),
-                                  [](const workload::Layer& layer) { return layer.forward_work > Work{}; });
-  const double unasked = first == model.layers.end() ? 0 : first->forward_work / all;
-  const bool winograd = share < 1 - unasked - kRounding;
-  if (winograd && !model.totals.convolutional) return std::nullopt;
-  return fmt::format("MFU counts the model's FLOPs; kernels execute {} % of them ({}): HFU is {} %",
-                     significant(100 * share, 3),
-                     !winograd             ? "nobody needs the gradient of the model's input"
-                     : unasked > kRounding ? "Winograd's need fewer, and nobody needs the gradient of the model's input"
-                                           : "Winograd's need fewer",
-                     significant(100 * prediction.hfu, 3));
-}
-
 /// What the time of kernels rests on.
 void add_kernel_notes(const Question& question, Prediction& prediction) {
   const Scenario& scenario = question.scenario;
@@ -391,10 +343,6 @@ void add_kernel_notes(const Question& question, Prediction& prediction) {
   if (auto attention = attention_note(question)) notes.push_back(std::move(*attention));
   add_precision_notes(scenario, notes);
   add_taken_notes(scenario, notes);
-  if (prediction.scaling_efficiency > 1.05 && scenario.parallel.expert > 1) {
-    notes.emplace_back(
-        "scaling efficiency: against one GPU with all experts, each of which would have few tokens at a time");
-  }
   if (auto executed = executed_note(model, prediction)) notes.push_back(std::move(*executed));
   if (const auto& on = model.measured) {
     notes.push_back(measured_elsewhere(scenario)

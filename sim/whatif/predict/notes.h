@@ -20,6 +20,14 @@ namespace ddlsim::whatif {
 /// That Ulysses is counted with copies of key heads, of which there are fewer than context ranks: nothing otherwise.
 [[nodiscard]] std::optional<std::string> copied_heads_note(const plan::Job& job);
 
+/// Why HFU is below MFU: nothing where it is not.
+[[nodiscard]] std::optional<std::string> executed_note(const workload::Model& model,
+                                                       const answer::Prediction& prediction);
+
+/// Where all stages have as many blocks and wait for the last, which has the head besides: cuts that are noticeably
+/// faster, and fit where these do.
+[[nodiscard]] std::optional<std::string> stages_note(const Question& question, const answer::Prediction& prediction);
+
 /// The weakest of its parts.
 [[nodiscard]] Provenance provenance_of(const Question& question);
 

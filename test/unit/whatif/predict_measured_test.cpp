@@ -128,18 +128,3 @@ TEST_CASE("predict: kernels that are joined keep what they keep apart", "[unit][
   CHECK(held("pointwise", "full") >= held("none", "full"));
   CHECK(held("pointwise", "full") < 0.7 * held("pointwise", "none"));
 }
-
-TEST_CASE("predict: HFU below MFU has its reason", "[unit][whatif]") {
-  const auto said = [](const char* model, const char* node) {
-    const auto p = predict(resolve(catalog(), std::vector<Override>{{"model", model, {}}, {"node", node, {}}}).value());
-    std::string note;
-    for (const std::string& one : p->notes) note += one.find("MFU counts") == 0 ? one : "";
-    CHECK(note.empty() == (p->hfu >= 0.995 * p->mfu));
-    return note;
-  };
-  CHECK_THAT(said("resnet50", "dgx1-v100"), Catch::Contains("kernels execute 74.") && Catch::Contains("Winograd"));
-  // No Winograd on tensor cores; the first of AlexNet's layers has a tenth of its FLOPs.
-  const std::string input_alone = said("alexnet", "dgx-h100");
-  CHECK_THAT(input_alone, Catch::Contains("gradient of the model's input") && !Catch::Contains("Winograd"));
-  CHECK(said("bert_large", "dgx-h100").empty());
-}
