@@ -65,7 +65,10 @@ void split_footer(const std::string& footer, CommandDescription& to) {
       to.examples += footer.substr(at, end - at) + "\n";
       at = end + 1;
     }
-    if (at < footer.size()) to.more += "\n" + footer.substr(at);
+    to.more.erase(to.more.find_last_not_of('\n') + 1);
+    if (const std::size_t rest = footer.find_first_not_of('\n', at); rest != std::string::npos) {
+      to.more += "\n\n" + footer.substr(rest);
+    }
   }
   to.more.erase(0, std::min(to.more.find_first_not_of('\n'), to.more.size()));
   to.more.erase(to.more.find_last_not_of('\n') + 1);

@@ -14,7 +14,8 @@ model, model.NAME. What is measured (measured.step), energy.carbon and what foll
 A condition is METRIC >= VALUE, <= or =; = asks which value explains a measurement. METRIC is one of
   {}
 memory is of tensors, device_memory with the context and what the allocator holds: what a GPU must have;
-exposed_communication is a time, or a share of the step in %; goodput a share in %.
+exposed_communication is a time, or a share of the step in %; goodput a share in %. scaling_efficiency is against as
+many GPUs that wait for nobody: each does what those of a replica do, of experts that replicas share a replica's part.
 
 Examples:
   ddlsim find network --model gpt2 --node pcie-8x3090 --nodes 4 --such-that "scaling_efficiency >= 90 %"

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "calibration.h"
 #include "ddlsim/report/views.h"
@@ -343,6 +344,36 @@ Expected<std::vector<Detail>> details(const io::Catalog& catalog, io::Kind kind,
   return std::vector<Detail>{};
 }
 
+namespace {
+
+/// Ids in lines that a terminal holds, each under the first.
+std::vector<std::string> folded(const std::string& ids) {
+  constexpr std::size_t kWidth = 100;
+  std::vector<std::string> lines;
+  std::size_t begin = 0;
+  while (ids.size() - begin > kWidth) {
+    const std::size_t comma = ids.rfind(", ", begin + kWidth - 1);
+    if (comma == std::string::npos || comma <= begin) break;
+    lines.push_back(ids.substr(begin, comma + 1 - begin));
+    begin = comma + 2;
+  }
+  lines.push_back(ids.substr(begin));
+  return lines;
+}
+
+/// Rows without aliases, for a terminal.
+std::string folded_list(const std::string& kind, const std::vector<ListRow>& rows) {
+  Table table({kind, "what"});
+  table.numbers_from(2);
+  for (const ListRow& row : rows) {
+    std::string name = row.name;
+    for (std::string& line : folded(row.what)) table.add({std::exchange(name, ""), std::move(line)});
+  }
+  return table.render(Format::kText);
+}
+
+}  // namespace
+
 std::string render_list(const std::string& kind, const std::vector<ListRow>& rows, Format format) {
   if (format == Format::kJson) {
     Json json{{"schema", "ddlsim/list/1"}, {"kind", kind}, {"rows", Json::array()}};
@@ -351,6 +382,8 @@ std::string render_list(const std::string& kind, const std::vector<ListRow>& row
     }
     return dump(json);
   }
+  const bool aliases = std::any_of(rows.begin(), rows.end(), [](const ListRow& row) { return !row.aliases.empty(); });
+  if (format == Format::kText && !aliases && kind == "kind") return folded_list(kind, rows);
   Table table({kind, "what", kind == "settings" ? "example" : kind == "frameworks" ? "settings" : "also known as"});
   table.numbers_from(3);
   for (const ListRow& row : rows) table.add({row.name, row.what, row.aliases});

@@ -198,10 +198,9 @@ Table traffic_table(const Prediction& p) {
   return table;
 }
 
-/// Whether a step of both does as much: steps of accumulated passes, other batches or more GPUs do not compare.
-bool same_work(const Prediction& a, const Prediction& b) {
-  return a.gpus == b.gpus && a.split.global_batch() == b.split.global_batch();
-}
+/// Whether a step of both does as much, on however many GPUs: steps of accumulated passes or other batches do not
+/// compare.
+bool same_work(const Prediction& a, const Prediction& b) { return a.split.global_batch() == b.split.global_batch(); }
 
 /// "step 6.49 s -> 4.1 s"; where a step is not the same work, first what can be compared.
 std::string change_of(const Prediction& base, const Prediction& p) {
@@ -223,8 +222,7 @@ std::string range(const answer::Alternative& a) {
   return range(a.speedup_interval_90.first, a.speedup_interval_90.second);
 }
 
-/// "1.62x faster"; of throughput where GPUs or batch differ, because step times
-/// then say little.
+/// "1.62x faster"; of throughput where the batch of a step differs, because step times then say little.
 std::string factor(const answer::Alternative& a, const Prediction& base) {
   if (std::abs(a.speedup - 1.0) < 0.005) return "no change";
   if (!same_work(a.prediction, base)) return fmt::format("{}x the throughput", significant(a.speedup, 3));

@@ -237,3 +237,11 @@ TEST_CASE("save: nothing is harmed", "[hostile][describe]") {
       folder.path());
   CHECK(saved.out == text_of(folder.path() / "here"));
 }
+
+TEST_CASE("help: no command has two empty lines together", "[hostile]") {
+  for (const Json& command : all_help()["commands"]) {
+    const std::string text = answer(plus(words_of(command), {"--help"}));
+    INFO(command["name"]);
+    CHECK(text.find("\n\n\n") == std::string::npos);
+  }
+}

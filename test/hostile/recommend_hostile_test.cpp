@@ -46,7 +46,7 @@ TEST_CASE("recommend: flags that contradict each other", "[hostile]") {
   refused(kWrongUsage, plus(run, {"--catalog", "none", "--node", "p3.16xlarge"}),
           {"p3.16xlarge is a server of AWS", "no cloud is asked for"});
   refused(kWrongUsage, plus(run, {"--node", "p3.2xlarge", "--nodes", "2", "--max-nodes", "1"}),
-          {"2 nodes", "at most 1 servers"});
+          {"2 nodes", "at most 1 server of"});
   for (const Words& more : {Words{"--catalog", "gcp,aws"},
                             {"--catalog", "none", "--price", "p3.2xlarge=3 $/h"},
                             {"--nodes", "17"},

@@ -118,8 +118,11 @@ struct Prediction {
   Time step_time{};
   Breakdown breakdown;
   double throughput_samples_per_second = 0;
-  double scaling_efficiency = 1;  // throughput / (GPUs x throughput of one GPU at the same batch)
-  std::string bottleneck;         // the resource that shortens the step most when 10 % faster
+  /// throughput / (GPUs x throughput of one GPU at the same batch). That GPU does by itself what the GPUs of a replica
+  /// do: it has the whole model, but of experts that replicas share (parallel.expert) a replica's part alone, with as
+  /// many rows for each, so that it neither reads nor sums up others'; it updates no more than a GPU of the job.
+  double scaling_efficiency = 1;
+  std::string bottleneck;  // the resource that shortens the step most when 10 % faster
   std::pair<Time, Time> interval_90;
   Provenance provenance = Provenance::kAssumed;
   std::vector<LinkTraffic> traffic;
@@ -129,7 +132,8 @@ struct Prediction {
   bool memory_complete = true;  // false: a lower bound
   std::optional<bool> fits;     // nothing when the bound does not decide it
   double mfu = 0;               // model FLOPs / (step time x peak); above 1 where kernels execute fewer (Winograd)
-  double hfu = 0;               // FLOPs that kernels execute, likewise
+  double hfu = 0;  // FLOPs that kernels execute, likewise: more with recomputation; fewer, and a note says why, where
+                   // Winograd's run, and as no kernel makes the gradient of the model's input
   std::optional<std::pair<Time, Time>> bounds;  // aggregate: ideal overlap, no overlap
   std::vector<Segment> critical_path;
   std::optional<PowerPart> power;    // where somebody measured what its work draws

@@ -29,6 +29,9 @@ const ServerChoice& cheapest_of(const std::vector<ServerChoice>& choices) {
                            [](const ServerChoice& a, const ServerChoice& b) { return a.cost() < b.cost(); });
 }
 
+/// "1 of them needs", "2 of them need".
+std::string_view verb_ending(std::int64_t count) { return count == 1 ? "s" : ""; }
+
 /// A later deadline that saves money, and an earlier one that costs some.
 void add_deadlines(const answer::Recommendation& result, const std::vector<ServerChoice>& all,
                    std::vector<std::string>& would_help) {
@@ -120,20 +123,21 @@ std::string outside(const std::vector<ServerChoice>& choices, const Limits& limi
   const ServerChoice& fastest = fastest_of(choices);
   const ServerChoice& cheapest = cheapest_of(choices);
   if (limits.deadline && fastest.time() > *limits.deadline) {
-    return fmt::format("deadline: {} of them need {}, {} too long", fastest.nodes, to_text(fastest.time()),
-                       to_text(fastest.time() - *limits.deadline));
+    return fmt::format("deadline: {} of them need{} {}, {} too long", fastest.nodes, verb_ending(fastest.nodes),
+                       to_text(fastest.time()), to_text(fastest.time() - *limits.deadline));
   }
   if (limits.budget && cheapest.cost() > *limits.budget) {
-    return fmt::format("budget: {} of them cost {}, {} too much", cheapest.nodes, to_text(cheapest.cost()),
-                       to_text(cheapest.cost() - *limits.budget));
+    return fmt::format("budget: {} of them cost{} {}, {} too much", cheapest.nodes, verb_ending(cheapest.nodes),
+                       to_text(cheapest.cost()), to_text(cheapest.cost() - *limits.budget));
   }
   std::vector<ServerChoice> in_time;
   for (const ServerChoice& one : choices) {
     if (one.time() <= *limits.deadline) in_time.push_back(one);
   }
   const ServerChoice& nearest = cheapest_of(in_time);
-  return fmt::format("deadline and budget: {} of them are in time for {}, {} too much", nearest.nodes,
-                     to_text(nearest.cost()), to_text(nearest.cost() - *limits.budget));
+  return fmt::format("deadline and budget: {} of them {} in time for {}, {} too much", nearest.nodes,
+                     nearest.nodes == 1 ? "is" : "are", to_text(nearest.cost()),
+                     to_text(nearest.cost() - *limits.budget));
 }
 
 std::vector<std::string> would_help(const answer::Recommendation& result, const std::vector<ServerChoice>& all,
@@ -144,8 +148,8 @@ std::vector<std::string> would_help(const answer::Recommendation& result, const 
   add_budget(result, all, lines);
   const ServerChoice& fastest = result.choices[result.fastest];
   if (fastest.nodes == max_nodes) {
-    lines.push_back(
-        fmt::format("more than {} servers (--max-nodes): the fastest choice has as many as are allowed", max_nodes));
+    lines.push_back(fmt::format("more than {} {} (--max-nodes): the fastest choice has as many as are allowed",
+                                to_text(max_nodes), in_number(max_nodes, "server")));
   }
   return lines;
 }

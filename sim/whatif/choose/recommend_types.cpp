@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::whatif {
@@ -137,7 +138,8 @@ Expected<void> check_choice(const io::Catalog& catalog, std::span<const Override
     const auto count = parse_number(nodes->value);
     if (count && *count > static_cast<double>(*options.max_nodes)) {
       return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} nodes, and at most {} servers of a choice", nodes->value, *options.max_nodes),
+                  fmt::format("{} nodes, and at most {} {} of a choice", nodes->value, *options.max_nodes,
+                              in_number(*options.max_nodes, "server")),
                   nodes->where, {"leave one of them out: nodes is the only count that is tried"});
     }
   }

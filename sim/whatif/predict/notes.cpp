@@ -327,16 +327,7 @@ void add_kernel_notes(const Question& question, Prediction& prediction) {
   if (auto attention = attention_note(question)) notes.push_back(std::move(*attention));
   add_precision_notes(scenario, notes);
   add_taken_notes(scenario, notes);
-  if (prediction.scaling_efficiency > 1.05 && scenario.parallel.expert > 1) {
-    notes.emplace_back(
-        "scaling efficiency: against one GPU with all experts, each of which would have few tokens at a time");
-  }
-  if (prediction.mfu > 1 && prediction.hfu < prediction.mfu) {
-    notes.push_back(
-        fmt::format("MFU counts the model's FLOPs; Winograd's kernels execute {:.0f} % of them: {:.0f} % of "
-                    "the peak",
-                    100 * prediction.hfu / prediction.mfu, 100 * prediction.hfu));
-  }
+  if (auto executed = executed_note(model, prediction)) notes.push_back(std::move(*executed));
   if (const auto& on = model.measured) {
     notes.push_back(measured_elsewhere(scenario)
                         ? fmt::format("kernels' times scaled from {}, {} {}, {} (cost/wave_scaling.h)", on->gpu,

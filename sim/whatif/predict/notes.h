@@ -30,6 +30,10 @@ namespace ddlsim::whatif {
 /// Whether a job fits, how closely, and what its host holds.
 void add_memory_notes(const Scenario& scenario, const plan::Needed& memory, answer::Prediction& prediction);
 
+/// Why HFU is below MFU: nothing where it is not.
+[[nodiscard]] std::optional<std::string> executed_note(const workload::Model& model,
+                                                       const answer::Prediction& prediction);
+
 /// Where all stages have as many blocks and wait for the last, which has the head besides: cuts that are noticeably
 /// faster, and fit where these do.
 [[nodiscard]] std::optional<std::string> stages_note(const Question& question, const answer::Prediction& prediction);

@@ -109,17 +109,20 @@ Expected<void> check_work(const OwnRun& run) {
   }
   const Time least = least_of_work(*model);
   if (least <= run.step) return {};
+  // Four digits, unless they hide the difference.
+  const bool close = to_text(least) == to_text(run.step);
+  const auto words = [&](Time time) { return close ? to_exact_text(time) : to_text(time); };
   std::vector<std::string> notes{"look at the unit, the batch, and the precision (--precision tf32?)"};
   if (const std::int64_t passes = run.scenario.strategy.accumulation; passes > 1) {
     notes.push_back(fmt::format("read as {} passes of {} on each replica: state passes or global_batch in the table",
                                 to_text(passes), to_text(run.scenario.batch)));
   }
-  return fail(ErrorCode::kInfeasible,
-              fmt::format("a measured step of {} on {} is faster than its GPUs can be: its work takes {} at their full "
-                          "rate in {}",
-                          to_exact_text(run.step), place(run.scenario), to_exact_text(least),
-                          name_of(kPrecisions, run.scenario.precision)),
-              run.where, std::move(notes));
+  return fail(
+      ErrorCode::kInfeasible,
+      fmt::format("a measured step of {} on {} is faster than its GPUs can be: its work takes {} at their full "
+                  "rate in {}",
+                  words(run.step), place(run.scenario), words(least), name_of(kPrecisions, run.scenario.precision)),
+      run.where, std::move(notes));
 }
 
 /// Geometric mean of the runs of the smallest configuration.

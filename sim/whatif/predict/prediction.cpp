@@ -152,6 +152,41 @@ Expected<answer::Timeline> step_alone(const Question& question) {
   });
 }
 
+/// How many replicas share a set of experts: each has the experts of its GPUs, and works on rows of all.
+std::int64_t replicas_with_experts(const Scenario& scenario) {
+  if (scenario.parallel.expert == 1) return 1;
+  const auto ranks = plan::expert_ranks(scenario.parallel, plan::replicas_of(scenario));
+  return ranks ? ranks->data : 1;
+}
+
+/// One GPU that does what those of a replica do: where replicas share experts it has their part of them, and works on
+/// as many rows of each; what it would wait for does not count.
+Expected<Time> work_beside_experts(const Scenario& scenario, std::int64_t replicas) {
+  Scenario alone = scenario;
+  alone.parallel = whole(scenario.parallel);
+  alone.parallel.expert = replicas;
+  alone.parallel.expert_imbalance = 1;
+  alone.cluster.nodes = replicas;
+  alone.cluster.gpus_per_node = 1;
+  alone.straggler = 1;
+  alone.jobs = 1;
+  alone.other_jobs.clear();
+  const auto asked = ask(alone);
+  if (!asked) return tl::unexpected<Error>(asked.error());
+  return lay_out(*asked, {}, answer::Detail::kParts).map([](const Laid& laid) {
+    const answer::Breakdown& parts = laid.line.parts;
+    return parts.compute + parts.memory + parts.launch + parts.input_exposed - laid.line.update - laid.line.copying;
+  });
+}
+
+/// What a step's work takes one GPU by itself, but for the update: each updates what it has, and that one GPU would
+/// update all of a model is no loss that sharing it makes good.
+Expected<Time> work_alone(const Question& question) {
+  const std::int64_t replicas = question.plan ? replicas_with_experts(question.scenario) : 1;
+  if (replicas > 1) return work_beside_experts(question.scenario, replicas);
+  return step_alone(question).map([](const answer::Timeline& one) { return one.step - one.update; });
+}
+
 plan::Needed needed_without_plan(const Scenario& s) {
   return plan::needed_by(s, plan::memory_footprint(*s.model, s.strategy, s.cluster.gpus(), s.batch, s.precision));
 }
@@ -317,10 +352,8 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.throughput_samples_per_second = replicas * static_cast<double>(scenario.batch * passes) / step_seconds;
   if (gpus > 1) {
     const double replicas_per_gpu = replicas / static_cast<double>(gpus);
-    // Each updates what it has: that one GPU would update all of a model is no loss that sharing it makes good.
-    if (const auto one = step_alone(question)) {
-      const Time work = one->step - one->update + line.update;
-      prediction.scaling_efficiency = work / line.step * replicas_per_gpu;
+    if (const auto work = work_alone(question)) {
+      prediction.scaling_efficiency = (*work + line.update) / line.step * replicas_per_gpu;
     }
   }
   prediction.bottleneck = bottleneck_of(question, *laid);

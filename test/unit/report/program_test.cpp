@@ -1,6 +1,7 @@
 // Every JSON says which program it is of, and one who knows says with which data.
 #include "ddlsim/report/program.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -21,4 +22,22 @@ TEST_CASE("program: every JSON names it, the data are whoever's who knows", "[un
   CHECK(report::with_program(known, "0123456789abcdef") == known);
   CHECK(report::with_program(known, std::nullopt) == bare);
   CHECK(report::with_program("id,name\n", "0123456789abcdef") == "id,name\n");
+}
+
+TEST_CASE("list: what is long is folded on a terminal, and alone there", "[unit][report]") {
+  std::string ids = "a-model-of-one-name-0";
+  for (int i = 1; i < 40; ++i) ids += ", a-model-of-one-name-" + std::to_string(i);
+  const std::vector<report::ListRow> rows{{"models", ids, ""}, {"cpus", "one", ""}};
+  const std::string text = report::render_list("kind", rows, report::Format::kText);
+  std::size_t longest = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    longest = std::max(longest, end - at);
+    at = end + 1;
+  }
+  CHECK(longest <= 110);
+  CHECK(text.find("also known as") == std::string::npos);
+  CHECK(text.find("a-model-of-one-name-39\n") != std::string::npos);
+  CHECK(text.find("\ncpus") != std::string::npos);
+  CHECK(report::render_list("kind", rows, report::Format::kCsv).find(ids) != std::string::npos);
 }

@@ -332,6 +332,9 @@ TEST_CASE("own runs: what cannot be is refused", "[unit][whatif]") {
   CHECK(refused({{"measured.steps", "8 = 200 ms", {}}}).find("is no run") != std::string::npos);
   CHECK(refused({{"measured.steps", "1x8 = 200", {}}}).find("measured.steps") != std::string::npos);
   CHECK(refused({{"measured.step", "200 s", {}}}).find("times what the model says") != std::string::npos);
+  const std::string fast =
+      refused({{"nodes", "1", {}}, {"gpus_per_node", "1", {}}, {"measured.step", "12.34567 ms", {}}});
+  CHECK(fast.find("a measured step of 12.35 ms on one GPU is faster than its GPUs can be") != std::string::npos);
   CHECK(refused({{"measured.step", "180", {}}}).find("measured.step") != std::string::npos);
   CHECK(refused({{"measured.steps", ";", {}}}).find("no measured run") != std::string::npos);
   CHECK(refused({{"measured.steps", "1x16 = 200 ms", {}}}) != "");  // the server has eight

@@ -461,3 +461,20 @@ TEST_CASE("recommend: fetch stalls are of the run, and what the best rest on is 
     return note.ends_with("stated, but without effect here: input.storage");
   }));
 }
+
+TEST_CASE("recommend: one server is spoken of as one", "[unit][whatif]") {
+  const auto one = found(job({kOwn}), own(1));
+  const auto says = [](const std::vector<std::string>& lines, const std::string& text) {
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const std::string& line) { return line.find(text) != std::string::npos; });
+  };
+  CHECK(says(one.would_help, "more than 1 server (--max-nodes)"));
+  RecommendOptions soon = own(1);
+  const Time slowest = choice_of(one, "dgx1-v100", 1).time();
+  soon.deadline = slowest * 0.9;
+  bool named = false;
+  for (const auto& out : found(job({kOwn}), soon).infeasible) {
+    named = named || out.why.find("deadline: 1 of them needs ") == 0;
+  }
+  CHECK(named);
+}

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "catalog.h"
+#include "ddlsim/report/views.h"
 #include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/elasticity.h"
 #include "ddlsim/whatif/predict.h"
@@ -32,6 +33,20 @@ TEST_CASE("what-if: more nodes are compared by throughput", "[unit][whatif]") {
   const auto comparison = compare(catalog(), dgx1_job(), changes).value();
   CHECK(comparison.alternatives[0].speedup > 1.5);
   CHECK(comparison.alternatives[0].prediction.step_time >= comparison.baseline.step_time);
+}
+
+TEST_CASE("what-if: more GPUs with the same batch are compared by their step", "[unit][whatif]") {
+  std::vector<Override> base = dgx1_job();
+  base.push_back({"global_batch", "512", {}});
+  const auto first_line = [&](const std::vector<Override>& change) {
+    const auto comparison = compare(catalog(), base, std::vector<Change>{{"other", change}}).value();
+    const std::string text = report::render(comparison, report::Format::kText);
+    return text.substr(0, text.find('\n'));
+  };
+  const std::string slower = first_line({{"nodes", "2", {}}, {"network", "1 Gb/s", {}}});
+  CHECK_THAT(slower, Contains("x slower: step "));
+  CHECK_THAT(slower, !Contains("throughput") && !Contains("512 -> 512"));
+  CHECK_THAT(first_line({{"nodes", "2", {}}, {"global_batch", "1024", {}}}), Contains("x the throughput: "));
 }
 
 TEST_CASE("what-if: without a change, every upgradable part is tried and ranked", "[unit][whatif]") {

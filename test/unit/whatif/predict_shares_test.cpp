@@ -1,0 +1,62 @@
+// What a prediction's shares are of: scaling efficiency, MFU and HFU.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "catalog.h"
+#include "ddlsim/whatif/predict.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using namespace ddlsim::whatif;
+
+namespace {
+
+answer::Prediction asked(const std::vector<Override>& settings) {
+  return predict(resolve(catalog(), settings).value()).value();
+}
+
+}  // namespace
+
+TEST_CASE("predict: HFU below MFU has its reason", "[unit][whatif]") {
+  const auto said = [](const char* model, const char* node) {
+    const auto p = asked({{"model", model, {}}, {"node", node, {}}});
+    std::string note;
+    for (const std::string& one : p.notes) note += one.find("MFU counts") == 0 ? one : "";
+    CHECK(note.empty() == (p.hfu >= 0.995 * p.mfu));
+    return note;
+  };
+  CHECK_THAT(said("resnet50", "dgx1-v100"), Catch::Contains("kernels execute 74.") && Catch::Contains("Winograd"));
+  // No Winograd on tensor cores; the first of AlexNet's layers has a tenth of its FLOPs.
+  const std::string input_alone = said("alexnet", "dgx-h100");
+  CHECK_THAT(input_alone, Catch::Contains("gradient of the model's input") && !Catch::Contains("Winograd"));
+  CHECK(said("bert_large", "dgx-h100").empty());
+}
+
+TEST_CASE("predict: one GPU that experts' ranks are compared with has a replica's part of them", "[unit][whatif]") {
+  const auto with = [](const std::string& batch, const std::string& imbalance) {
+    return asked({{"model", "deepseek-v3", {}},
+                  {"node", "dgx-h100", {}},
+                  {"nodes", "32", {}},
+                  {"precision", "fp8", {}},
+                  {"parallel.expert", "64", {}},
+                  {"parallel.pipeline", "4", {}},
+                  {"parallel.zero", "1", {}},
+                  {"parallel.expert_imbalance", imbalance, {}},
+                  {"global_batch", batch, {}}});
+  };
+  double before = 0;
+  for (const char* batch : {"64", "256", "2048", "8192"}) {
+    const auto p = with(batch, "1");
+    INFO(batch);
+    // No more than the share of a step in which a GPU does not wait, whatever the passes; a pass has little of its own.
+    const answer::Breakdown& parts = p.breakdown;
+    const double works = (parts.compute + parts.memory + parts.launch) / p.step_time;
+    CHECK(p.scaling_efficiency < works * 1.1);
+    CHECK(p.scaling_efficiency > works * 0.7);
+    CHECK(p.scaling_efficiency > before);
+    before = p.scaling_efficiency;
+  }
+  // Experts that wait for the busiest are a loss.
+  CHECK(with("2048", "1.5").scaling_efficiency < with("2048", "1").scaling_efficiency);
+}
