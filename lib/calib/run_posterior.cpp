@@ -108,7 +108,10 @@ Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, co
   std::vector<RunEstimate> by_others;
   for (Index i = 0; i < n; ++i) {
     const double missed = explained(i) / precision(i, i);
-    by_others.push_back({means[static_cast<std::size_t>(i)] - missed, 1 / std::sqrt(precision(i, i))});
+    const auto at = static_cast<std::size_t>(i);
+    by_others.push_back({.residual = means[at] - missed,
+                         .kept = posterior.mean(posterior.points_[at]),
+                         .deviation = 1 / std::sqrt(precision(i, i))});
   }
   for (const std::size_t point : of_point) posterior.others_.push_back(by_others[point]);
   const double apart = residuals.dot(explained);
@@ -156,7 +159,7 @@ RunEstimate RunPosterior::at(const RunPoint& point) const {
   const std::size_t n = points_.size();
   std::vector<double> to_runs(n);
   for (std::size_t i = 0; i < n; ++i) to_runs[i] = covariance(point, points_[i]);
-  RunEstimate estimate{.residual = mean(point)};
+  RunEstimate estimate{.residual = mean(point), .kept = mean(point)};
   double variance = covariance(point, point) + square(prior_.noise);
   for (std::size_t i = 0; i < n; ++i) {
     estimate.residual += to_runs[i] * weights_[i];

@@ -151,6 +151,7 @@ void bind_breakdown(py::module_& module) {
   part("bubble", &Breakdown::bubble);
   part("other", &Breakdown::other);
   part("host_update", &Breakdown::host_update);
+  part("unexplained", &Breakdown::unexplained);
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ Table flat_table() {
                 "probability_faster",
                 "bubble_s",
                 "other_s",
-                "host_update_s"});
+                "host_update_s",
+                "unexplained_s"});
 }
 
 void add_flat(Table& table, const answer::Alternative& one) {
@@ -78,7 +79,8 @@ void add_flat(Table& table, const answer::Alternative& one) {
              number(one.probability_faster),
              number(b.bubble.in(seconds)),
              number(b.other.in(seconds)),
-             number(b.host_update.in(seconds))});
+             number(b.host_update.in(seconds)),
+             number(b.unexplained.in(seconds))});
 }
 
 }  // namespace ddlsim::report

@@ -22,7 +22,8 @@ Json breakdown(const answer::Breakdown& parts) {
           {"communication_exposed", parts.communication_exposed.in(seconds)},
           {"bubble", parts.bubble.in(seconds)},
           {"other", parts.other.in(seconds)},
-          {"host_update", parts.host_update.in(seconds)}};
+          {"host_update", parts.host_update.in(seconds)},
+          {"unexplained", parts.unexplained.in(seconds)}};
 }
 
 Json traffic(const std::vector<answer::LinkTraffic>& links) {

@@ -47,7 +47,8 @@ Bar bar_of(const std::string& name, const Prediction& p) {
   add("exposed communication", Ink::kVermilion, parts.communication_exposed);
   add("pipeline bubble", Ink::kPurple, parts.bubble);
   add("weight update on the CPU", Ink::kGreen, parts.host_update);
-  add("other", Ink::kGrey, parts.other - parts.host_update);
+  add("measured, unexplained", Ink::kGreen, parts.unexplained);
+  add("other", Ink::kGrey, parts.other - parts.host_update - parts.unexplained);
   return bar;
 }
 

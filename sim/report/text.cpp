@@ -120,6 +120,11 @@ const std::vector<Row>& own_rows() {
          const Time update = p.breakdown.host_update;
          return is_nothing(update, p) ? "" : of_step(update, p);
        }},
+      {"  measured, unexplained",
+       [](const Prediction& p) {
+         const Time part = p.breakdown.unexplained;
+         return is_nothing(part, p) ? "" : of_step(part, p);
+       }},
       {"  pipeline bubble",
        [](const Prediction& p) { return p.split.pipeline > 1 ? of_step(p.breakdown.bubble, p) : ""; }},
       {"communication in all", [](const Prediction& p) { return to_text(p.breakdown.communication); }},

@@ -122,7 +122,8 @@ struct Prediction {
   /// do: it has the whole model, but of experts that replicas share (parallel.expert) a replica's part alone, with as
   /// many rows for each, so that it neither reads nor sums up others'; it updates no more than a GPU of the job.
   double scaling_efficiency = 1;
-  std::string bottleneck;  // the resource that shortens the step most when 10 % faster
+  std::string bottleneck;  // the resource that shortens the step most when 10 % faster; "unexplained": what measured
+                           // runs took beyond the model (whatif/own_runs.h)
   std::pair<Time, Time> interval_90;
   Provenance provenance = Provenance::kAssumed;
   std::vector<LinkTraffic> traffic;

@@ -31,6 +31,7 @@ struct Breakdown {
   Time bubble{};
   Time other{};
   Time host_update{};  // of `other`: the CPU updates weights, over its server's memory
+  Time unexplained{};  // of `other`: what measured runs took beyond what the model says, and no link explains
 
   [[nodiscard]] Time step() const {
     return compute + memory + launch + input_exposed + communication_exposed + bubble + other;

@@ -93,6 +93,7 @@ struct RunPrior {
 
 struct RunEstimate {
   double residual = 0;   // of ln(step / predicted)
+  double kept = 0;       // of it, what is the smallest configuration's
   double deviation = 0;  // its standard deviation, that of a run of its own included
 };
 

@@ -8,10 +8,18 @@
 //   2. What then is left of every run, ln(measured / predicted with g), is a Gaussian process along GPUs per server,
 //      servers, batch, share of communication and split of the model (calib/run_posterior.h). At the configuration
 //      asked for it gives a factor on the whole step, and how sure that is.
+// In the breakdown all parts are longer by what the smallest configuration's residual says of the step (r0, which is 0
+// where the GPUs' speed took it up). What the other runs add is no kernel's: it is exposed communication where links of
+// another rate, from a fifth to five times the model's, make the largest run's step, of one server or of several, what
+// was measured; else it is `unexplained`. Where runs took less, exposed communication is less if links explain it, and
+// all parts are for the rest. The bottleneck is that excess where a tenth less of it gains more than any resource that
+// is 10 % faster.
+//
 // So one run corrects the step, two tell computation from communication, more narrow the interval. The interval is the
-// factor times exp(q s): s the posterior's deviation, q the quantiles below. For another GPU, model, precision or
-// strategy than ran it is wider, by what such changes leave open (whatif/ratio.h): squares are added. Where runs of the
-// same split did not set the GPUs' speed it is, in proportion, no wider than without them.
+// factor times exp(q s): s the posterior's deviation, q the quantiles below; of a configuration that ran, as it ran, q
+// is +-1.645: what runs of one configuration scatter by has no late tail, and nothing is extrapolated. For another GPU,
+// model, precision or strategy than ran it is wider, by what such changes leave open (whatif/ratio.h): squares are
+// added. Where runs of the same split did not set the GPUs' speed it is, in proportion, no wider than without them.
 //
 // Worked example: README.md, "Your own runs decide".
 //
@@ -21,6 +29,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,6 +54,8 @@ inline constexpr RunQuantiles kAcrossServers{-1.1, 4.6};
 /// Likewise where the model is split as in no run, or run by other software: of the sets of split models there, every
 /// anchor but `none`.
 inline constexpr RunQuantiles kOtherSplit{-1.75, 2.4};
+/// Of a configuration that ran: a Gaussian's.
+inline constexpr RunQuantiles kRanItself{-1.645, 1.645};
 
 /// Runs of one configuration may differ by so much; more, and they contradict each other.
 inline constexpr double kMostSpread = 1.5;
@@ -71,6 +82,12 @@ class OwnRuns {
   [[nodiscard]] bool covers(const calib::RunPoint& point) const;
   /// Whether a run split the model as this configuration does, by the same software.
   [[nodiscard]] bool ran_split_as(const calib::RunPoint& point) const;
+  /// Whether this is what ran: the same configuration, of which the model says the same step.
+  [[nodiscard]] bool ran_itself(const calib::RunPoint& point, Time model) const;
+  /// Whether links of another rate explain what runs of one server, or of several, took beside the smallest.
+  [[nodiscard]] bool by_links(bool across_servers) const {
+    return across_servers && across_by_links_ ? *across_by_links_ : within_by_links_.value_or(false);
+  }
   /// Where the runs stand.
   [[nodiscard]] const std::vector<calib::RunPoint>& ran() const { return ran_; }
   /// What ran on the fewest GPUs.
@@ -92,6 +109,9 @@ class OwnRuns {
   std::int64_t most_per_server_ = 1;
   std::int64_t most_servers_ = 1;
   std::vector<calib::RunPoint> ran_;
+  std::vector<Time> modelled_;           // the model's steps of `ran_`
+  std::optional<bool> within_by_links_;  // nothing: no larger run of one server
+  std::optional<bool> across_by_links_;  // likewise of several
   std::vector<std::string> learnt_;
 };
 

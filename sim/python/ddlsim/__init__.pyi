@@ -52,6 +52,7 @@ class Breakdown:
     bubble: float
     other: float
     host_update: float
+    unexplained: float
     def to_dict(self) -> dict[str, float]: ...
 
 class Traffic(Record):

@@ -268,8 +268,8 @@ def _unpicklable(self):
 
 def _breakdown_dict(self):
     """The parts, in seconds."""
-    names = "compute memory launch input_exposed communication communication_exposed bubble other host_update".split()
-    return {name: getattr(self, name) for name in names}
+    names = "compute memory launch input_exposed communication communication_exposed bubble other host_update"
+    return {name: getattr(self, name) for name in [*names.split(), "unexplained"]}
 
 
 def _finish_classes():
@@ -278,7 +278,7 @@ def _finish_classes():
 
     step_time_s, throughput_samples_per_s, scaling_efficiency, mfu, hfu (shares), interval_90_s (low, high),
     breakdown_s (compute, memory, launch, input_exposed, communication, communication_exposed, bubble, other, and of it
-    host_update: seconds),
+    host_update and unexplained: seconds),
     memory_bytes_per_gpu, fits (None: not known), bottleneck, provenance, fidelity, architecture, gpus, batch_per_gpu,
     sample, notes, title; traffic, memory, input, parallel, critical_path, training as the JSON has them.
     """

@@ -164,8 +164,9 @@ void Explainer::step() {
   add("T_input", "waiting for input", b.input_exposed, false);
   add("T_exposed", "communication that kernels do not hide", b.communication_exposed, true);
   add("T_bubble", "stages waiting for each other", b.bubble, false);
-  add("T_other", "kernels slowed by collectives, waiting for the slowest GPU, weight update on the CPU", b.other,
-      false);
+  add("T_other", "kernels slowed by collectives, waiting for the slowest GPU, weight update on the CPU",
+      b.other - b.unexplained, false);
+  add("T_unexplained", "what measured runs took beyond what the model says", b.unexplained, false);
   parts_.push_back(part.is(equation, prediction_.step_time));
 }
 

@@ -11,6 +11,7 @@ namespace ddlsim::whatif {
 namespace {
 
 constexpr double kFaster = 1.1;
+constexpr double kAtMost = 1.0 - 1.0 / kFaster;
 
 struct Resource {
   std::string_view name;
@@ -96,11 +97,12 @@ Time gain_by(const cost::Variation& faster, const Question& question, const Laid
 
 }  // namespace
 
-std::string bottleneck_of(const Question& question, const Laid& laid) {
+Time gain_of_faster(Time part) { return part * kAtMost; }
+
+Bottleneck bottleneck_of(const Question& question, const Laid& laid) {
   const Time step = laid.line.step;
   const answer::Breakdown& parts = laid.line.parts;
-  if (parts.bubble > step / 2.0) return "pipeline bubble";
-  constexpr double kAtMost = 1.0 - 1.0 / kFaster;
+  if (parts.bubble > step / 2.0) return {"pipeline bubble", gain_of_faster(parts.bubble)};
   const auto resources = resources_of(question, laid);
   std::string_view best = resources.front().name;
   Time most;
@@ -121,14 +123,19 @@ std::string bottleneck_of(const Question& question, const Laid& laid) {
   if (on_network * kAtMost > most) {
     cost::Variation both;
     both.network = both.pcie = kFaster;
-    if (gain_by(both, question, laid) > most) return "network";
+    if (const Time gain = gain_by(both, question, laid); gain > most) return {"network", gain};
   }
   constexpr double kAlmostNothing = 0.25;
   if (parts.communication_exposed > step / 2.0 && most < step * (kAtMost * kAlmostNothing)) {
     const Time busiest = max(on_network, max(on_nvlink, on_pcie));
-    if (busiest > Time::zero()) return busiest == on_network ? "network" : on_nvlink >= on_pcie ? "nvlink" : "pcie";
+    if (busiest > Time::zero()) {
+      return {busiest == on_network  ? "network"
+              : on_nvlink >= on_pcie ? "nvlink"
+                                     : "pcie",
+              gain_of_faster(parts.communication_exposed)};
+    }
   }
-  return std::string(best);
+  return {std::string(best), most};
 }
 
 }  // namespace ddlsim::whatif

@@ -9,8 +9,10 @@
 #include <string_view>
 
 #include "ddlsim/support/lower_case.h"
+#include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
+#include "predict/bottleneck.h"
 #include "predict/change_spread.h"
 
 namespace ddlsim::whatif {
@@ -93,57 +95,121 @@ Time corrected_step(const Question& question, Time step) {
   return step * std::exp(question.scenario.own_runs->posterior().at(point_of(question, step)).residual);
 }
 
-void correct(const Question& question, const std::pair<Time, Time>& unmeasured, answer::Prediction& prediction) {
+RunCorrection correction_of(const Question& question, const answer::Timeline& line) {
   const OwnRuns& runs = *question.scenario.own_runs;
-  const calib::RunPoint point = point_of(question, prediction.step_time);
-  const calib::RunEstimate found = runs.posterior().at(point);
-  const double factor = std::exp(found.residual);
-  const double deviation = std::hypot(found.deviation, runs.scatter());
-  const calib::RunPoint one_gpu{
-      .batch = point.batch, .fixed = point.fixed, .split = point.split, .software = point.software};
-  const double alone = std::exp(runs.posterior().at(one_gpu).residual);
-  // How far off the step may be without any run: ln(end / step).
-  const double open_below = std::log(unmeasured.first / prediction.step_time);
-  const double open_above = std::log(unmeasured.second / prediction.step_time);
-  scale(prediction, factor);
-  prediction.scaling_efficiency *= alone;
-  const RunQuantiles quantiles = !runs.ran_split_as(point) ? kOtherSplit
-                                 : point.servers > 1       ? kAcrossServers
-                                                           : kWithinServer;
-  // Besides, of other kinds than what ran.
-  const double kinds =
-      kTwoSided * std::sqrt(variance_of_kinds(runs.smallest(), question.scenario, 1 - point.communication));
-  double below = -std::hypot(quantiles.low * deviation, kinds);
-  double above = std::hypot(quantiles.high * deviation, kinds);
-  // Far from what ran, a run of the same split leaves no more open than none does. One of another split may: what it
-  // moves is the middle.
-  if (runs.gpu_time_factor() == 1 && runs.ran_split_as(point)) {
-    below = std::max(below, std::min(open_below, 0.0));
-    above = std::min(above, std::max(open_above, 0.0));
+  RunCorrection found;
+  found.point = point_of(question, line.step);
+  const calib::RunEstimate estimate = runs.posterior().at(found.point);
+  found.factor = std::exp(estimate.residual);
+  found.deviation = std::hypot(estimate.deviation, runs.scatter());
+  found.parts = std::exp(estimate.kept);
+  found.by_links = question.gpus() > 1 && runs.by_links(question.scenario.cluster.nodes > 1);
+  const Time more = line.step * (found.factor - found.parts);
+  if (more >= Time::zero()) {
+    (found.by_links ? found.sent : found.unexplained) = more;
+    return found;
   }
-  prediction.interval_90 = {prediction.step_time * std::exp(below), prediction.step_time * std::exp(above)};
-  prediction.provenance = runs.covers(point) ? Provenance::kInterpolated : Provenance::kExtrapolated;
-  std::vector<std::string> notes = runs.learnt();
-  notes.push_back(
-      fmt::format("so this step is {:.3g} times the model's at that GPU speed, known to {:.0f} % (one "
-                  "standard deviation)",
-                  factor, 100 * std::hypot(deviation, kinds / kTwoSided)));
-  prediction.notes.insert(prediction.notes.begin(), notes.begin(), notes.end());
+  const Time exposed = line.parts.communication_exposed;
+  if (!found.by_links || exposed >= line.step) {
+    found.parts = found.factor;
+  } else if (exposed * found.parts + more >= Time::zero()) {
+    found.sent = more;
+  } else {  // none is left
+    found.parts = found.factor * (line.step / (line.step - exposed));
+    found.sent = Time::zero() - exposed * found.parts;
+  }
+  return found;
 }
 
-void scale(answer::Prediction& prediction, double factor) {
-  prediction.step_time = prediction.step_time * factor;
+namespace {
+
+/// The parts of a step, as they add up to it.
+void correct_parts(const RunCorrection& found, answer::Prediction& prediction) {
   answer::Breakdown& parts = prediction.breakdown;
   for (Time* part : {&parts.compute, &parts.memory, &parts.launch, &parts.communication, &parts.communication_exposed,
                      &parts.input_exposed, &parts.bubble, &parts.other, &parts.host_update}) {
-    *part = *part * factor;
+    *part = *part * found.parts;
   }
-  for (answer::Segment& segment : prediction.critical_path) segment.time = segment.time * factor;
-  if (prediction.bounds) prediction.bounds = {prediction.bounds->first * factor, prediction.bounds->second * factor};
-  prediction.throughput_samples_per_second /= factor;
-  prediction.scaling_efficiency /= factor;
-  prediction.mfu /= factor;
-  prediction.hfu /= factor;
+  parts.communication_exposed = max(parts.communication_exposed + found.sent, Time::zero());
+  parts.communication = max(parts.communication + found.sent, parts.communication_exposed);
+  parts.unexplained = found.unexplained;
+  parts.other += found.unexplained;
+  // What is sent in less time than the model's is taken from no segment by itself.
+  const bool less = found.sent < Time::zero();
+  for (answer::Segment& one : prediction.critical_path) one.time = one.time * (less ? found.factor : found.parts);
+  if (found.sent > Time::zero()) prediction.critical_path.push_back({"communication beyond the model's", found.sent});
+  if (found.unexplained > Time::zero())
+    prediction.critical_path.push_back({"measured, unexplained", found.unexplained});
+}
+
+/// What runs took beyond the model bounds the step where less of it gains more than any resource does.
+void correct_bottleneck(const RunCorrection& found, Time gain, answer::Prediction& prediction) {
+  const Time excess = max(found.sent, found.unexplained);
+  if (gain_of_faster(excess) <= gain * found.parts) return;
+  prediction.bottleneck = "unexplained";
+  if (!found.by_links) return;
+  const answer::LinkTraffic* busiest = nullptr;
+  for (const answer::LinkTraffic& one : prediction.traffic) {
+    if (busiest == nullptr || one.time > busiest->time) busiest = &one;
+  }
+  const bool pcie = busiest != nullptr && busiest->link.starts_with("pcie");
+  prediction.bottleneck = found.point.servers > 1 ? "network" : pcie ? "pcie" : "nvlink";
+}
+
+/// The ends of ln(step) around what is expected.
+std::pair<double, double> ends_of(const Question& question, const RunCorrection& found, Time model,
+                                  const std::pair<Time, Time>& unmeasured) {
+  const OwnRuns& runs = *question.scenario.own_runs;
+  const calib::RunPoint& point = found.point;
+  // Besides, of other kinds than what ran.
+  const double kinds =
+      kTwoSided * std::sqrt(variance_of_kinds(runs.smallest(), question.scenario, 1 - point.communication));
+  const RunQuantiles quantiles = kinds == 0 && runs.ran_itself(point, model) ? kRanItself
+                                 : !runs.ran_split_as(point)                 ? kOtherSplit
+                                 : point.servers > 1                         ? kAcrossServers
+                                                                             : kWithinServer;
+  const double below = -std::hypot(quantiles.low * found.deviation, kinds);
+  const double above = std::hypot(quantiles.high * found.deviation, kinds);
+  // Far from what ran, a run of the same split leaves no more open than none does. One of another split may: what it
+  // moves is the middle.
+  if (runs.gpu_time_factor() != 1 || !runs.ran_split_as(point)) return {below, above};
+  return {std::max(below, std::min(std::log(unmeasured.first / model), 0.0)),
+          std::min(above, std::max(std::log(unmeasured.second / model), 0.0))};
+}
+
+}  // namespace
+
+void correct(const Question& question, const answer::Timeline& line, Time gain, const std::pair<Time, Time>& unmeasured,
+             answer::Prediction& prediction) {
+  const OwnRuns& runs = *question.scenario.own_runs;
+  const RunCorrection found = correction_of(question, line);
+  const calib::RunPoint& point = found.point;
+  const calib::RunPoint one_gpu{
+      .batch = point.batch, .fixed = point.fixed, .split = point.split, .software = point.software};
+  prediction.step_time = prediction.step_time * found.factor;
+  correct_parts(found, prediction);
+  correct_bottleneck(found, gain, prediction);
+  if (prediction.bounds) {
+    prediction.bounds = {prediction.bounds->first * found.factor, prediction.bounds->second * found.factor};
+  }
+  prediction.throughput_samples_per_second /= found.factor;
+  prediction.scaling_efficiency *= std::exp(runs.posterior().at(one_gpu).residual) / found.factor;
+  prediction.mfu /= found.factor;
+  prediction.hfu /= found.factor;
+  const auto [below, above] = ends_of(question, found, line.step, unmeasured);
+  prediction.interval_90 = {prediction.step_time * std::exp(below), prediction.step_time * std::exp(above)};
+  prediction.provenance = runs.covers(point) ? Provenance::kInterpolated : Provenance::kExtrapolated;
+}
+
+void add_correction_notes(const Question& question, Time model, answer::Prediction& prediction) {
+  const Time step = prediction.step_time;
+  std::vector<std::string> notes = question.scenario.own_runs->learnt();
+  notes.push_back(
+      fmt::format("so this step is {:.3g} times the model's at that GPU speed, known to -{} % and +{} % "
+                  "(90 %)",
+                  step / model, significant(100 * (1 - prediction.interval_90.first / step), 2),
+                  significant(100 * (prediction.interval_90.second / step - 1), 2)));
+  prediction.notes.insert(prediction.notes.begin(), notes.begin(), notes.end());
 }
 
 }  // namespace ddlsim::whatif

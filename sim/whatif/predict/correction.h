@@ -1,7 +1,10 @@
 // How a job's own runs correct its prediction. Private to the room.
 #pragma once
 
+#include <utility>
+
 #include "ddlsim/answer/prediction.h"
+#include "ddlsim/answer/timeline.h"
 #include "ddlsim/calib/run_posterior.h"
 #include "predict/question.h"
 
@@ -32,11 +35,27 @@ inline constexpr double kSlowerGpu = 1.1;
 /// The step alone, if the scenario has runs of its own; else as it is.
 [[nodiscard]] Time corrected_step(const Question& question, Time step);
 
-/// The step, its parts and its interval as the scenario's own runs say; what was learnt comes first in the notes.
-/// `unmeasured`: the interval without them.
-void correct(const Question& question, const std::pair<Time, Time>& unmeasured, answer::Prediction& prediction);
+/// What a scenario's own runs make of the model's step.
+struct RunCorrection {
+  calib::RunPoint point;
+  double factor = 1;     // of the step
+  double deviation = 0;  // of its logarithm
+  double parts = 1;      // of every part, but for what follows
+  Time sent{};           // exposed communication besides; less than zero: less of it
+  Time unexplained{};
+  bool by_links = false;  // what runs took beside the smallest is explained by them
+};
 
-/// All times of a prediction `factor` times as long.
-void scale(answer::Prediction& prediction, double factor);
+/// `line`: the step and its parts without a correction.
+[[nodiscard]] RunCorrection correction_of(const Question& question, const answer::Timeline& line);
+
+/// The step, its parts, what bounds it and its interval as the scenario's own runs say. `line`: without them; `gain`:
+/// what the model's bottleneck gains when 10 % faster; `unmeasured`: the interval without runs.
+void correct(const Question& question, const answer::Timeline& line, Time gain, const std::pair<Time, Time>& unmeasured,
+             answer::Prediction& prediction);
+
+/// What was learnt, before all other notes, and how well the step is known: of its interval as it stands. `model`: the
+/// step without runs.
+void add_correction_notes(const Question& question, Time model, answer::Prediction& prediction);
 
 }  // namespace ddlsim::whatif

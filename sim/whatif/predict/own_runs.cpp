@@ -181,35 +181,39 @@ std::string difference(double ratio) {
   return fmt::format("{:.0f} % {} than the model's", 100 * std::abs(ratio - 1), ratio > 1 ? "longer" : "shorter");
 }
 
+/// What a run says beside the smallest.
+struct Said {
+  std::string text;
+  bool by_links = false;  // another rate of them explains it
+};
+
 /// "your steps on 2 servers (16 GPUs) take 18 % longer than the model's: as if the network gave 61 % of its rate"
-std::string sentence(const AskedRun& asked) {
+Said said_by(const AskedRun& asked) {
   const Scenario& scenario = asked.run->scenario;
   const double ratio = asked.run->step / asked.laid.line.step;
   std::string text = fmt::format("your steps on {} take {}", place(scenario), difference(ratio));
-  if (std::abs(ratio - 1) < kNoticed) return text;
+  if (std::abs(ratio - 1) < kNoticed) return {std::move(text)};
   const bool across = scenario.cluster.nodes > 1;
   const auto share = across ? share_of_links(asked, &cost::Variation::network, &cost::Variation::transport)
                             : share_of_links(asked, &cost::Variation::nvlink, &cost::Variation::pcie);
   if (!share || *share < kLeastShare || *share > kMostShare) {
-    return text + fmt::format(", which {} hardly explain{}: look at input, host and clocks",
-                              across ? "the network" : "the server's links", across ? "s" : "");
+    return {text + fmt::format(", which {} hardly explain{}: look at input, host and clocks",
+                               across ? "the network" : "the server's links", across ? "s" : "")};
   }
-  return text + fmt::format(": as if {} {:.0f} % of {}", across ? "the network gave" : "the server's links gave",
-                            100 * *share, across ? "its rate" : "theirs");
+  return {text + fmt::format(": as if {} {:.0f} % of {}", across ? "the network gave" : "the server's links gave",
+                             100 * *share, across ? "its rate" : "theirs"),
+          true};
 }
 
-/// The largest configuration of one server, and of several: what was learnt beside the GPU's speed.
-std::vector<std::string> sentences(const std::vector<AskedRun>& asked, const OwnRun& smallest) {
-  std::vector<std::string> texts;
-  for (const bool across : {false, true}) {
-    const AskedRun* largest = nullptr;
-    for (const AskedRun& one : asked) {
-      const bool here = (one.run->scenario.cluster.nodes > 1) == across && gpus_of(*one.run) > gpus_of(smallest);
-      if (here && (largest == nullptr || gpus_of(*one.run) > gpus_of(*largest->run))) largest = &one;
-    }
-    if (largest != nullptr) texts.push_back(sentence(*largest));
+/// By the largest configuration of one server, or of several: what was learnt beside the GPU's speed.
+std::optional<Said> said_of(const std::vector<AskedRun>& asked, const OwnRun& smallest, bool across) {
+  const AskedRun* largest = nullptr;
+  for (const AskedRun& one : asked) {
+    const bool here = (one.run->scenario.cluster.nodes > 1) == across && gpus_of(*one.run) > gpus_of(smallest);
+    if (here && (largest == nullptr || gpus_of(*one.run) > gpus_of(*largest->run))) largest = &one;
   }
-  return texts;
+  if (largest == nullptr) return std::nullopt;
+  return said_by(*largest);
 }
 
 /// "3 runs on 8 GPUs of one server differ by 4 %"
@@ -340,12 +344,14 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
   }
   std::vector<AskedRun> asked;
   std::vector<calib::MeasuredRun> points;
+  std::vector<Time> modelled;
   for (const OwnRun& run : adjusted) {
     auto question = ask(run.scenario);
     if (!question) return of_run(std::move(question.error()), run);
     auto laid = lay_out(*question, {}, answer::Detail::kParts);
     if (!laid) return of_run(std::move(laid.error()), run);
     points.push_back({point_of(*question, laid->line.step), std::log(run.step / laid->line.step)});
+    modelled.push_back(laid->line.step);
     asked.push_back({&run, std::move(*question), std::move(*laid)});
   }
   auto posterior = calib::RunPosterior::learn(points, {}, std::log(*factor));
@@ -358,12 +364,18 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
     learnt->most_servers_ = std::max(learnt->most_servers_, run.point.servers);
     learnt->ran_.push_back(run.point);
   }
+  learnt->modelled_ = std::move(modelled);
   const std::string count = fmt::format("{} measured run{}", runs.size(), runs.size() == 1 ? "" : "s");
   const bool by_gpu = *factor != 1;
   learnt->learnt_.push_back(fmt::format("{}: by the step on {} {} {:.3g} times the model's", count,
                                         place(smallest.scenario), by_gpu ? "all GPU time is" : "the whole step is",
                                         by_gpu ? *factor : std::exp(learnt->posterior_.base())));
-  for (std::string& text : sentences(asked, smallest)) learnt->learnt_.push_back(std::move(text));
+  for (const bool across : {false, true}) {
+    auto said = said_of(asked, smallest, across);
+    if (!said) continue;
+    learnt->learnt_.push_back(std::move(said->text));
+    (across ? learnt->across_by_links_ : learnt->within_by_links_) = said->by_links;
+  }
   for (std::string& text : spreads(runs)) learnt->learnt_.push_back(std::move(text));
   if (auto unit = unlikely_unit(runs)) learnt->learnt_.push_back(std::move(*unit));
   if (const auto doubt = doubtful(asked, points, learnt->posterior_)) learnt->learnt_.push_back(*doubt);
@@ -372,6 +384,19 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
 
 bool OwnRuns::covers(const calib::RunPoint& point) const {
   return point.gpus_per_server <= most_per_server_ && point.servers <= most_servers_ && ran_split_as(point);
+}
+
+bool OwnRuns::ran_itself(const calib::RunPoint& point, Time model) const {
+  constexpr double kSame = 1e-9;
+  const auto same = [](double a, double b) { return std::abs(a - b) <= kSame; };
+  for (std::size_t i = 0; i < ran_.size(); ++i) {
+    calib::RunPoint one = ran_[i];
+    const bool alike = same(one.communication, point.communication) && same(one.fixed, point.fixed);
+    one.communication = point.communication;
+    one.fixed = point.fixed;
+    if (alike && one == point && same(modelled_[i] / model, 1)) return true;
+  }
+  return false;
 }
 
 bool OwnRuns::ran_split_as(const calib::RunPoint& point) const {

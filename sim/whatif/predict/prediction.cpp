@@ -168,8 +168,14 @@ Expected<Time> work_beside_experts(const Scenario& scenario, std::int64_t replic
   alone.parallel.expert_imbalance = 1;
   alone.cluster.nodes = replicas;
   alone.cluster.gpus_per_node = 1;
-  alone.straggler = 1;
-  alone.jobs = 1;
+  alone.fidelity = Fidelity::kAnalytic;
+  // Nothing that needs a simulation: nobody is beside it, or slower.
+  const Scenario undisturbed;
+  alone.straggler = undisturbed.straggler;
+  alone.stragglers = undisturbed.stragglers;
+  alone.jobs = undisturbed.jobs;
+  alone.jobs_offset = undisturbed.jobs_offset;
+  alone.leaf_uplink = undisturbed.leaf_uplink;
   alone.other_jobs.clear();
   const auto asked = ask(alone);
   if (!asked) return tl::unexpected<Error>(asked.error());
@@ -356,7 +362,8 @@ Expected<Prediction> prediction_of(const Question& question) {
       prediction.scaling_efficiency = (*work + line.update) / line.step * replicas_per_gpu;
     }
   }
-  prediction.bottleneck = bottleneck_of(question, *laid);
+  const Bottleneck bottleneck = bottleneck_of(question, *laid);
+  prediction.bottleneck = bottleneck.name;
   prediction.interval_90 = interval_of(question, line);
   const std::pair<Time, Time> unmeasured =
       scenario.own_runs ? interval_without_runs(question, line) : std::pair(line.step, line.step);
@@ -372,10 +379,11 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.hfu = executed * static_cast<double>(passes) / line.step / peak;
   const plan::Needed needed = question.plan ? plan::needed_by(scenario, *question.plan) : needed_without_plan(scenario);
   add_memory(needed, prediction);
-  if (scenario.own_runs) correct(question, unmeasured, prediction);
+  if (scenario.own_runs) correct(question, line, bottleneck.gain, unmeasured, prediction);
   prediction.input = input_part(question, prediction);
   prediction.interval_90.first =
       max(prediction.interval_90.first, min(least_step(question, prediction), prediction.step_time));
+  if (scenario.own_runs) add_correction_notes(question, line.step, prediction);
   prediction.power = power_of(question, *laid);
   StepShape shape{.step = prediction.step_time,
                   .kernels = prediction.breakdown.compute + prediction.breakdown.memory,

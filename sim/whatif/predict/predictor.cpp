@@ -114,11 +114,11 @@ Expected<Outline> Predictor::outline(const Scenario& scenario) {
   if (!question) return tl::unexpected<Error>(question.error());
   const auto laid = lay_out(*question, {}, answer::Detail::kParts);
   if (!laid) return tl::unexpected<Error>(laid.error());
-  const Time step = corrected_step(*question, laid->line.step);
+  const RunCorrection runs = scenario.own_runs ? correction_of(*question, laid->line) : RunCorrection{};
+  const Time step = laid->line.step * runs.factor;
   if (auto sane = check_answer(*question, laid->line.step, step); !sane) return tl::unexpected<Error>(sane.error());
-  const double longer = step / laid->line.step;
   return Outline{.step = step,
-                 .kernels = (laid->line.parts.compute + laid->line.parts.memory) * longer,
+                 .kernels = (laid->line.parts.compute + laid->line.parts.memory) * runs.parts,
                  .power = power_of(*question, *laid)};
 }
 

@@ -471,7 +471,7 @@ TEST_CASE("recommend: one server is spoken of as one", "[unit][whatif]") {
   CHECK(says(one.would_help, "more than 1 server (--max-nodes)"));
   RecommendOptions soon = own(1);
   const Time slowest = choice_of(one, "dgx1-v100", 1).time();
-  soon.deadline = slowest * 0.9;
+  soon.deadline = slowest * 0.95;
   bool named = false;
   for (const auto& out : found(job({kOwn}), soon).infeasible) {
     named = named || out.why.find("deadline: 1 of them needs ") == 0;
