@@ -364,7 +364,8 @@ std::vector<std::string> assumed_shares(const Question& question) {
   }
   // A collective library knows what it reaches, and servers are reached at its rate.
   const bool links = question.fidelity == Fidelity::kAggregate || by_servers(question);
-  const bool network = question.fidelity == Fidelity::kAggregate;
+  const bool grpc = links && question.scenario.ps_transport.get() == plan::PsTransport::kGrpc;
+  const bool network = question.fidelity == Fidelity::kAggregate || (grpc && question.scenario.cluster.nodes > 1);
   std::vector<std::string> used;
   const auto add = [&](bool matters, const Stated<double>& value, std::string_view name) {
     if (matters && !value.stated()) used.emplace_back(name);

@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "ddlsim/support/quantity_io.h"
 #include "predict/notes.h"
 
 namespace ddlsim::whatif {
@@ -23,12 +22,10 @@ std::optional<std::string> executed_note(const workload::Model& model, const Pre
   const double unasked = first == model.layers.end() ? 0 : first->forward_work / all;
   const bool winograd = share < 1 - unasked - kRounding;
   if (winograd && !model.totals.convolutional) return std::nullopt;
-  return fmt::format("MFU counts the model's FLOPs; kernels execute {} % of them ({}): HFU is {} %",
-                     significant(100 * share, 3),
+  return fmt::format("HFU is below MFU, which counts FLOPs of the model that no kernel executes: {}",
                      !winograd             ? "nobody needs the gradient of the model's input"
                      : unasked > kRounding ? "Winograd's need fewer, and nobody needs the gradient of the model's input"
-                                           : "Winograd's need fewer",
-                     significant(100 * prediction.hfu, 3));
+                                           : "Winograd's need fewer");
 }
 
 }  // namespace ddlsim::whatif
