@@ -243,13 +243,6 @@ bool sends_rows_once(const Question& q) {
   return false;
 }
 
-/// Whether a rate that somebody states, or its share, is one of this job's.
-bool reaches(const Question& q, std::string_view path) {
-  if (path == "efficiency.network") return by_several_nodes(q);
-  if (path == "efficiency.nvlink") return by_several_of_a_server(q);
-  return has_use(q, path);
-}
-
 /// Of a split: who changed it, and where that counts.
 struct SplitUse {
   std::string_view path;
@@ -347,7 +340,11 @@ std::string unused_settings(const Question& question) {
     unused += (unused.empty() ? "" : ", ") + std::string(use.path);
   }
   for (const std::string& path : own) {
-    if (path.starts_with("parallel.") || path.starts_with("model.") || reaches(question, path)) continue;
+    // A share of a rate may be stated with all others at once; what C++ sets leaves no trace of having been stated.
+    constexpr auto kElsewhere =
+        std::to_array<std::string_view>({"parallel.", "model.", "efficiency.", "network.oversubscription"});
+    const auto begins = [&](std::string_view room) { return path.starts_with(room); };
+    if (std::any_of(kElsewhere.begin(), kElsewhere.end(), begins) || has_use(question, path)) continue;
     unused += (unused.empty() ? "" : ", ") + path;
   }
   return unused;

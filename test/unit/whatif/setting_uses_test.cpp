@@ -95,13 +95,9 @@ TEST_CASE("settings without effect: of experts", "[unit][whatif]") {
   CHECK(predicted(with(fewer, {once})).step_time < predicted(fewer).step_time);
 }
 
-TEST_CASE("settings without effect: rates of another precision, and shares of links that nothing crosses",
-          "[unit][whatif]") {
+TEST_CASE("settings without effect: rates of another precision", "[unit][whatif]") {
   CHECK_THAT(unused(with(kLlama, {{"gpu.peak.fp16", "1 TFLOP/s", {}}})), Contains("gpu.peak.fp16,"));
   CHECK_THAT(unused(with(kLlama, {{"gpu.peak.bf16", "500 TFLOP/s", {}}})), !Contains("gpu.peak"));
-  const Settings one = with(kLlama, {{"nodes", "1", {}}, {"efficiency.network", "90 %", {}}});
-  CHECK_THAT(unused(one), Contains("efficiency.network,"));
-  CHECK_THAT(unused(with(one, {{"nodes", "2", {}}})), !Contains("network"));
   // A server's own network is no setting of the job: one that a sweep has on one server is not remarked on.
   CHECK(unused(with(kLlama, {{"nodes", "1", {}}, {"network", "25 Gb/s", {}}})).empty());
 }
