@@ -198,8 +198,9 @@ std::string notes_text(const std::vector<std::string>& notes) {
 
 Table traffic_table(const Prediction& p) {
   Table table({"traffic per step", "bytes", "time"});
-  for (const answer::LinkTraffic& row : p.traffic)
+  for (const answer::LinkTraffic& row : p.traffic) {
     table.add({link_text(row.link, p), to_text(row.bytes), to_text(row.time)});
+  }
   return table;
 }
 

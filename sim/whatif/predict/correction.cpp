@@ -138,8 +138,9 @@ void correct_parts(const RunCorrection& found, answer::Prediction& prediction) {
   const bool less = found.sent < Time::zero();
   for (answer::Segment& one : prediction.critical_path) one.time = one.time * (less ? found.factor : found.parts);
   if (found.sent > Time::zero()) prediction.critical_path.push_back({"communication beyond the model's", found.sent});
-  if (found.unexplained > Time::zero())
+  if (found.unexplained > Time::zero()) {
     prediction.critical_path.push_back({"measured, unexplained", found.unexplained});
+  }
 }
 
 /// What runs took beyond the model bounds the step where less of it gains more than any resource does.

@@ -73,7 +73,7 @@ bool alike(Time a, Time b) {
 Time later(Time now, Time was, double times) { return now + (now - was) * times; }
 
 /// Periods at whose end it is asked whether they repeat themselves; a rank that has not come to it by then rarely does.
-constexpr std::size_t kAsked = 8;
+constexpr std::size_t kPeriodsAsked = 8;
 
 }  // namespace
 
@@ -125,7 +125,7 @@ RankEnd RankAlone::run(std::size_t stage, Time arrival) {
   Mark mark;
   std::size_t ask = middle.first;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    if (i == ask && i + period < middle.end && ask < middle.first + kAsked * period) {
+    if (i == ask && i + period < middle.end && ask < middle.first + kPeriodsAsked * period) {
       const std::size_t times = (middle.end - i) / period;
       if (ask > middle.first && repeats(mark)) {
         go_on(mark, static_cast<std::int64_t>(times));
