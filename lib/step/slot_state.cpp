@@ -1,8 +1,8 @@
 #include "slot_state.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
+
+#include "ddlsim/step/rounds.h"
 
 namespace ddlsim::step {
 
@@ -13,14 +13,6 @@ namespace {
 constexpr std::array kTimes{&RankClocks::issued, &RankClocks::done,     &RankClocks::forward, &RankClocks::backward,
                             &RankClocks::launch, &RankClocks::encoding, &RankClocks::exposed, &RankClocks::waited,
                             &RankClocks::alone,  &RankClocks::bubble,   &RankClocks::on_host};
-
-/// Sums of doubles differ by what rounding leaves of them.
-bool alike(Time a, Time b) {
-  constexpr double kRounding = 1e-11;
-  return std::abs((a - b) / max(a, b)) < kRounding;
-}
-
-Time later(Time now, Time was, double times) { return now + (now - was) * times; }
 
 /// Micro-batches that may be between a part's forward and backward pass, or a sender's and its reader's.
 std::int64_t on_their_way(const plan::Pipeline& pipeline) { return 2 * pipeline.stages; }

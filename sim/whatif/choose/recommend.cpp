@@ -17,6 +17,7 @@
 #include "ddlsim/whatif/ratio.h"
 #include "ddlsim/whatif/stalls.h"
 #include "predict/prediction.h"
+#include "scenario/setting_values.h"
 #include "scenario/stated_runs.h"
 
 namespace ddlsim::whatif {
@@ -38,51 +39,6 @@ struct Trial {
   std::size_t candidate = 0;
   Way way;
 };
-
-/// The settings that every candidate shares, taken apart.
-struct Asked {
-  std::vector<Override> settings;  // without node, nodes, batch and global_batch
-  std::vector<Override> chosen;    // of those, what a choice may have otherwise than the job as stated, and its runs
-  std::optional<std::string> node;
-  std::optional<std::string> gpu;
-  std::optional<std::int64_t> nodes;
-  std::optional<std::int64_t> micro_batch;
-  std::optional<std::int64_t> global_batch;
-  bool strategy = false;   // somebody states how gradients or the model are shared
-  bool precision = false;  // and in which formats
-};
-
-Expected<std::optional<std::int64_t>> count_said(const Override& setting) {
-  auto value = parse_count(setting.value, {1, std::int64_t{1} << 40});
-  if (value) return *value;
-  value.error().message = fmt::format("{}: {}", setting.path, value.error().message);
-  value.error().where = setting.where;
-  return tl::unexpected<Error>(value.error());
-}
-
-Expected<Asked> take_apart(std::span<const Override> stated) {
-  Asked asked;
-  for (const Override& setting : stated) {
-    std::optional<std::int64_t>* count = setting.path == "nodes"          ? &asked.nodes
-                                         : setting.path == "batch"        ? &asked.micro_batch
-                                         : setting.path == "global_batch" ? &asked.global_batch
-                                                                          : nullptr;
-    if (count != nullptr) {
-      auto value = count_said(setting);
-      if (!value) return tl::unexpected<Error>(value.error());
-      *count = *value;
-      asked.chosen.push_back(setting);
-    } else if (setting.path == "node") {
-      asked.node = setting.value;
-    } else {
-      if (setting.path == "gpu") asked.gpu = setting.value;
-      asked.settings.push_back(setting);
-      asked.precision = asked.precision || setting.path == "precision";
-      asked.strategy = asked.strategy || setting.path.starts_with("strategy") || setting.path.starts_with("parallel.");
-    }
-  }
-  return asked;
-}
 
 /// The cheapest, the fastest, and the front; the choices are sorted by cost, then time.
 void mark_best(answer::Recommendation& result) {
@@ -204,6 +160,10 @@ Expected<void> Recommender::gather() {
   if (all.empty()) {
     return fail(ErrorCode::kInvalidArgument, "no server to choose from", {},
                 {"name a cloud (--catalog aws), or what your own servers cost (--price \"dgx-a100=12 $/h\")"});
+  }
+  if (!asked_.node && all.size() > 1 && price_unnamed(asked_.settings)) {
+    return fail(ErrorCode::kInvalidArgument, "a price of no kind of server, and this chooses among many", {},
+                {"name it, as --price \"dgx-a100=12 $/h\", or one kind alone: --node"});
   }
   for (const std::string& name : all) {
     if (auto added = add_candidate(name); !added) return added;

@@ -10,6 +10,42 @@
 
 namespace ddlsim::whatif {
 
+namespace {
+
+Expected<std::optional<std::int64_t>> count_said(const Override& setting) {
+  auto value = parse_count(setting.value, {1, std::int64_t{1} << 40});
+  if (value) return *value;
+  value.error().message = fmt::format("{}: {}", setting.path, value.error().message);
+  value.error().where = setting.where;
+  return tl::unexpected<Error>(value.error());
+}
+
+}  // namespace
+
+Expected<Asked> take_apart(std::span<const Override> stated) {
+  Asked asked;
+  for (const Override& setting : stated) {
+    std::optional<std::int64_t>* count = setting.path == "nodes"          ? &asked.nodes
+                                         : setting.path == "batch"        ? &asked.micro_batch
+                                         : setting.path == "global_batch" ? &asked.global_batch
+                                                                          : nullptr;
+    if (count != nullptr) {
+      auto value = count_said(setting);
+      if (!value) return tl::unexpected<Error>(value.error());
+      *count = *value;
+      asked.chosen.push_back(setting);
+    } else if (setting.path == "node") {
+      asked.node = setting.value;
+    } else {
+      if (setting.path == "gpu") asked.gpu = setting.value;
+      asked.settings.push_back(setting);
+      asked.precision = asked.precision || setting.path == "precision";
+      asked.strategy = asked.strategy || setting.path.starts_with("strategy") || setting.path.starts_with("parallel.");
+    }
+  }
+  return asked;
+}
+
 std::optional<std::vector<std::string>> providers_named(const std::string& text) {
   if (text.empty() || fold_name(text) == "all") return std::nullopt;
   std::vector<std::string> names;

@@ -1,6 +1,9 @@
-// Which types of server are asked for, and what a price list says of them. Private to the room.
+// What is asked, which types of server are to choose from, and what a price list says of them. Private to the room.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -8,6 +11,22 @@
 #include "ddlsim/whatif/scenario.h"
 
 namespace ddlsim::whatif {
+
+/// The settings that every candidate shares, taken apart.
+struct Asked {
+  std::vector<Override> settings;  // without node, nodes, batch and global_batch
+  std::vector<Override> chosen;    // of those, what a choice may have otherwise than the job as stated, and its runs
+  std::optional<std::string> node;
+  std::optional<std::string> gpu;
+  std::optional<std::int64_t> nodes;
+  std::optional<std::int64_t> micro_batch;
+  std::optional<std::int64_t> global_batch;
+  bool strategy = false;   // somebody states how gradients or the model are shared
+  bool precision = false;  // and in which formats
+};
+
+/// Errors: kInvalidArgument for counts that are none.
+[[nodiscard]] Expected<Asked> take_apart(std::span<const Override> stated);
 
 /// Whether a cloud is among those asked for: "aws", "alibaba".
 [[nodiscard]] bool is_among(const std::vector<std::string>& providers, const std::string& provider);

@@ -18,6 +18,7 @@
 #include "ddlsim/whatif/predictor.h"
 #include "ddlsim/whatif/ratio.h"
 #include "predict/correction.h"
+#include "scenario/setting_values.h"
 #include "scenario/stated_runs.h"
 
 namespace ddlsim::whatif {
@@ -54,13 +55,27 @@ struct Base {
   Predictor& predictor;  // what alternatives do not change is priced once
 };
 
+bool names_server(const Change& change) {
+  return std::any_of(change.overrides.begin(), change.overrides.end(),
+                     [](const Override& setting) { return setting.path == "node"; });
+}
+
+/// The baseline's settings as an alternative has them: a price that names no server is of the baseline's.
+std::vector<Override> settings_for(const Change& change, std::span<const Override> settings) {
+  std::vector<Override> all(settings.begin(), settings.end());
+  if (!names_server(change)) return all;
+  std::erase_if(all, [](Override& one) {
+    if (one.path == "price") one.value = named_prices(one.value);
+    return one.path == "price" && one.value.empty();
+  });
+  return all;
+}
+
 /// What drives a network that nobody names stays what it is, whatever GPU stands in the servers.
 void keep_transport(const Scenario& baseline, const Change& change, Scenario& alternative) {
-  const bool other_server = std::any_of(change.overrides.begin(), change.overrides.end(),
-                                        [](const Override& setting) { return setting.path == "node"; });
   const hardware::Node& before = baseline.cluster.node;
   hardware::Link& after = alternative.cluster.node.network;
-  if (other_server || hardware::says_transport(before.network) || after.transport->has_value()) return;
+  if (names_server(change) || hardware::says_transport(before.network) || after.transport->has_value()) return;
   after.transport.set(cost::assumed_transport(before));
 }
 
@@ -94,7 +109,7 @@ std::optional<double> rate_otherwise_driven(const Scenario& scenario, const answ
 /// `said`: whether it is an alternative at all, be it possible or not.
 Expected<answer::Alternative> alternative(const Base& base, const Change& change, bool* said = nullptr) {
   const answer::Prediction& baseline = base.prediction;
-  auto scenario = changed(base.catalog, base.settings, base.scenario, change.overrides);
+  auto scenario = changed(base.catalog, settings_for(change, base.settings), base.scenario, change.overrides);
   if (scenario) keep_transport(base.scenario, change, *scenario);
   if (said != nullptr) *said = scenario.has_value();
   auto prediction = scenario.and_then([&](const Scenario& one) { return base.predictor.predict(one); });

@@ -412,6 +412,23 @@ Expected<void> set_software_fused(Scenario& scenario, Value value, const io::Cat
   return {};
 }
 
+std::string named_prices(std::string_view value) {
+  std::string named;
+  for (std::size_t start = 0; start <= value.size();) {
+    const std::size_t comma = std::min(value.find(',', start), value.size());
+    const std::string_view part = value.substr(start, comma - start);
+    start = comma + 1;
+    if (part.find('=') != std::string_view::npos) named.append(named.empty() ? "" : ",").append(part);
+  }
+  return named;
+}
+
+bool price_unnamed(std::span<const Override> settings) {
+  return std::any_of(settings.begin(), settings.end(), [](const Override& one) {
+    return one.path == "price" && named_prices(one.value).size() < one.value.size();
+  });
+}
+
 /// "12 $/h", or of named servers, "dgx-a100=12 $/h, p3.16xlarge=10 $/h": those that are another server's say nothing.
 Expected<void> set_price(Scenario& scenario, Value value, const io::Catalog& catalog) {
   std::vector<std::string> priced;  // ids; empty: whatever server it is

@@ -76,6 +76,12 @@ Expected<void> set_feature(Scenario& scenario, Expected<T> parsed, T workload::S
 [[nodiscard]] Expected<void> set_power_limit(Scenario& scenario, Value value, const io::Catalog& catalog);
 [[nodiscard]] Expected<void> set_pcie(Scenario& scenario, Value value, const io::Catalog&);
 [[nodiscard]] Expected<void> set_interconnect(Scenario& scenario, Value value, const io::Catalog&);
+/// Of a value of `price` what names its servers: "10 $/h, dgx-a100=33 $/h" -> "dgx-a100=33 $/h". What names none is the
+/// price of the job's own server, and of no other kind.
+[[nodiscard]] std::string named_prices(std::string_view value);
+/// Whether settings state a price that names no server.
+[[nodiscard]] bool price_unnamed(std::span<const Override> settings);
+
 [[nodiscard]] Expected<void> set_peer_to_peer(Scenario& scenario, Value value, const io::Catalog&);
 /// "tp-cp-ep-dp-pp": every axis once.
 [[nodiscard]] Expected<void> set_order(Scenario& scenario, Value value, const io::Catalog&);

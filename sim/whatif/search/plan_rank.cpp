@@ -1,12 +1,15 @@
 #include "search/plan_rank.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "ddlsim/step/rounds.h"
 
 namespace ddlsim::whatif {
 
 using plan::Moment;
 using plan::SlotKind;
+using step::alike;
+using step::later;
 
 /// What is in the way of a layer may stand before its kernels or behind them: of a layer that starts a row nothing is
 /// taken to be before it, of one that needs a row everything.
@@ -64,13 +67,6 @@ void RankAlone::pass(const plan::Slot& slot) {
 }
 
 namespace {
-
-bool alike(Time a, Time b) {
-  constexpr double kRounding = 1e-11;
-  return std::abs((a - b) / max(a, b)) < kRounding;
-}
-
-Time later(Time now, Time was, double times) { return now + (now - was) * times; }
 
 /// Periods at whose end it is asked whether they repeat themselves; a rank that has not come to it by then rarely does.
 constexpr std::size_t kPeriodsAsked = 8;

@@ -10,6 +10,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/setting_words.h"
+#include "scenario/setting_values.h"
 #include "sweep/where_clause.h"
 
 namespace ddlsim::whatif {
@@ -81,6 +82,10 @@ Expected<void> Grid::check_axes() {
       if (fixed != parts_.base.end()) {
         return bad_axis(axis, fmt::format("{} is both varied and stated as '{}'", path, fixed->value.substr(0, 60)),
                         "state it once");
+      }
+      if (path == "node" && price_unnamed(parts_.base)) {
+        return bad_axis(axis, "a price of no kind of server, and node is varied",
+                        "name them, as --price \"dgx-a100=12 $/h, dgx1-v100=3 $/h\"");
       }
       stated.emplace_back(path, &axis);
     }

@@ -1,20 +1,11 @@
 // Predictions beside what an H200 measured, and what one job holds beside another.
 #include <catch2/catch.hpp>
 
-#include "catalog.h"
-#include "ddlsim/whatif/predict.h"
+#include "unit/whatif/asked.h"
 
 using namespace ddlsim;
-using ddlsim::test::catalog;
+using ddlsim::test::asked;
 using namespace ddlsim::whatif;
-
-namespace {
-
-answer::Prediction asked(const std::vector<Override>& settings) {
-  return predict(resolve(catalog(), settings).value()).value();
-}
-
-}  // namespace
 
 // Sums of kernels of a step, in ms: bench/calibrate/measured/h200-sxm5-141gb/zoo-kernels.jsonl.gz. Nothing is fitted to
 // a step; cost/image_kernels.h is fitted to kernels of some of them.

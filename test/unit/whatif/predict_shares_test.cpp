@@ -3,20 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "catalog.h"
-#include "ddlsim/whatif/predict.h"
+#include "unit/whatif/asked.h"
 
 using namespace ddlsim;
-using ddlsim::test::catalog;
+using ddlsim::test::asked;
 using namespace ddlsim::whatif;
-
-namespace {
-
-answer::Prediction asked(const std::vector<Override>& settings) {
-  return predict(resolve(catalog(), settings).value()).value();
-}
-
-}  // namespace
 
 TEST_CASE("predict: HFU below MFU has its reason", "[unit][whatif]") {
   const auto said = [](const char* model, const char* node) {

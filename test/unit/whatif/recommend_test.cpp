@@ -203,6 +203,9 @@ TEST_CASE("recommend: own runs set the step, of the kind of server they ran on",
   CHECK(found(measured, options).choices.front().step.in(milliseconds) == Approx(250).epsilon(0.01));
   std::erase_if(measured, [](const Override& one) { return one.path == "node"; });
   CHECK_THAT(refused(measured, options), Contains("measured runs are of one kind of server"));
+  // Likewise a price: "5 $/h" beside a kind that has one of its own.
+  CHECK_THAT(refused(job({{"price", "5 $/h, dgx1-v100=3 $/h, dgx-a100=12 $/h", {}}}), own(1)),
+             Contains("a price of no kind of server"));
 }
 
 TEST_CASE("recommend: runs are of the job that is stated, its batch and servers too, as in predict", "[unit][whatif]") {

@@ -2,20 +2,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "catalog.h"
-#include "ddlsim/whatif/predict.h"
+#include "unit/whatif/asked.h"
 
 using namespace ddlsim;
-using ddlsim::test::catalog;
+using ddlsim::test::asked;
 using namespace ddlsim::whatif;
-
-namespace {
-
-answer::Prediction asked(const std::vector<Override>& settings) {
-  return predict(resolve(catalog(), settings).value()).value();
-}
-
-}  // namespace
 
 TEST_CASE("predict: experts that no other rank has are no less with stated shards", "[unit][whatif]") {
   std::vector<Override> settings{

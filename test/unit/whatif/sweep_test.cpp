@@ -152,6 +152,11 @@ TEST_CASE("sweep: prices are values, those of named servers one", "[sweep]") {
   GridParts named;
   REQUIRE(add_setting({"price", "dgx1-v100=5 $/h, dgx-a100=10 $/h", {}}, named));
   CHECK(named.axes.empty());
+  // One price of several kinds is none of any.
+  REQUIRE(add_setting({"node", "dgx1-v100,dgx-a100", {}}, named));
+  CHECK(Grid::create(named));
+  named.base.front().value = "5 $/h";
+  CHECK(Grid::create(named).error().message == "a price of no kind of server, and node is varied");
 }
 
 TEST_CASE("sweep: the same bits whatever the threads and the parts", "[sweep]") {

@@ -107,3 +107,16 @@ TEST_CASE("what-if: twice the PCIe is twice of both its links", "[unit][whatif]"
     CHECK(alternative.changes[1].second == "31.51 GB/s");  // Gen3 x16, twice
   }
 }
+
+TEST_CASE("what-if: a price that names no server is of the baseline's kind alone", "[unit][whatif]") {
+  const auto price = [](const char* stated, std::vector<Override> change) {
+    const auto base = dgx1_job({{"price", stated, {}}, {"training.steps", "1000", {}}});
+    const auto comparison = compare(catalog(), base, std::vector{Change{"", std::move(change)}}).value();
+    return comparison.alternatives.front().prediction.price.value().in(dollars_per_hour);
+  };
+  const auto listed = catalog().node("p4d.24xlarge").value().price.value().in(dollars_per_hour);
+  CHECK(price("5 $/h", {{"node", "p4d.24xlarge", {}}}) == Approx(listed));
+  CHECK(price("5 $/h, p4d.24xlarge=7 $/h", {{"node", "p4d.24xlarge", {}}}) == Approx(7));
+  CHECK(price("5 $/h", {{"node", "p4d.24xlarge", {}}, {"price", "9 $/h", {}}}) == Approx(9));
+  CHECK(price("5 $/h", {{"nodes", "2", {}}}) == Approx(2 * 5));
+}
