@@ -22,7 +22,7 @@
 // head of keys and as many written of each head of queries, as each makes its own gradients of keys and values; where
 // heads share keys these are read again and their sums written.
 //   Measured: 128 tokens, 512 sequences, 64 heads over 8, width 128 take 2.1 times as long as 32 over 32; elements 2.07
-//   times. Twice the forward pass's, as until 2026-11-28, would say 1.13. Fitted to an H100's 79 rows of cuDNN, an
+//   times. Twice the forward pass's would say 1.13. Fitted to an H100's 79 rows of cuDNN, an
 //   H200's 115 are 8.2 % off by that and 5.0 by this (bench/calibrate/measured).
 // A curve is of the fastest kernel that was measured on its GPU; another kernel takes kernel_slowdown times as long:
 //   FlashAttention-2 on Hopper   moves the same bytes (short sequences, which wait for memory, differ least) and

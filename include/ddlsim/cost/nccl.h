@@ -39,13 +39,13 @@
 //   10.2, 15.0, 25.4). Eight A100 take 35 us in microsoft/superbenchmark (bench/accuracy nccl31) and 44 in stas00/
 //   ml-engineering (nccl51): the middle of the three, 0.44 us a step by the first alone, which several servers keep.
 //   What a framework's own call takes on top is not in it.
-// - Without peer access GPUs meet in the host's memory: half of PCIe's rate (or of a stated share of it), at most 5
-// GB/s (assumed; aiconfigurator's
-//   four L40S reach 4.8), and no more than a GPU's part of PCIe's 12 of 15.75 GB/s on its host link: every hop of a
-//   ring goes up one and down another. So it is on virtual machines that hide the PCIe switches (`peer_to_peer: no` of
-//   the instance): NCCL since 2.5 reaches over a host bridge only on AMD with two GPUs (src/graph/paths.cc), and
-//   training on a g5.48xlarge that tells it of the switches takes 0.64 of the time (NVIDIA/nccl issue 1298). Boxes of
-//   several sockets without NVLink vary tenfold: what crosses sockets is assumed too.
+// - Without peer access GPUs meet in the host's memory: half of PCIe's rate (or of a stated share of it), at most
+//   5 GB/s (assumed; aiconfigurator's four L40S reach 4.8), and no more than a GPU's part of PCIe's 12 of 15.75 GB/s on
+//   its host link: every hop of a ring goes up one and down another. So it is on virtual machines that hide the PCIe
+//   switches (`peer_to_peer: no` of the instance): NCCL since 2.5 reaches over a host bridge only on AMD with two GPUs
+//   (src/graph/paths.cc), and training on a g5.48xlarge that tells it of the switches takes 0.64 of the time
+//   (NVIDIA/nccl issue 1298). Boxes of several sockets without NVLink vary tenfold: what crosses sockets is assumed
+//   too.
 // - Transports: InfiniBand 0.96 as NCCL's 12 of 12.5; RoCE 8 % below it (ib_write_bw on the same cards, tensorflow
 //   issue 2916; 4 KiB frames leave 0.98, what is measured is less: 1 GiB and more on 16 x 100 and 8 x 400 Gb/s take
 //   0.92 to 1.05 of this, oke-a100-2, nccl15, nccl22, nccl36 of bench/accuracy's collectives), and on slow ports, of

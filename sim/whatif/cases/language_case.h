@@ -18,14 +18,12 @@
 // that say it have 8 or 4 (rounds 4.1, 5.1); one that does not say its split as as many replicas as its batch has
 // passes for, the GPUs of a replica as a tensor group. Such rows are `assumed`, their interval reaches down to 4 bits,
 // and nothing is learnt from them.
-// MLPerf's Llama 2 70B with adapters in 8 bits (or 4: at most that) keeps the frozen weights in 8 (mlcommons/
-// training_results_v4.0
-// NVIDIA/benchmarks/llama2_70b_lora/implementations/nemo/conf/megatron_gpt_peft_tuning_config.yaml: fp8_params,
-// disable_parameter_transpose_cache). Where one GPU has the whole model and whole sequences its gated activations keep
-// 8 bits too: that file's fp8_activation_input_store, which v5.0's MI300X of TP 1 and CP 1 set (MangoBoost,
-// config_MI300X_1x8x1.sh: FP8_ACTIVATION); without it MI300X, B200 and GB200 have no room. `offload`: what waits on the
-// host
-// ("optimizer", "activations", or both).
+// MLPerf's Llama 2 70B with adapters in 8 bits (or 4: at most that) keeps the frozen weights in 8 (fp8_params and
+// disable_parameter_transpose_cache of megatron_gpt_peft_tuning_config.yaml, mlcommons' training_results_v4.0,
+// NVIDIA/benchmarks/llama2_70b_lora/implementations/nemo/conf). Where one GPU has the whole model and whole sequences
+// its gated activations keep 8 bits too: that file's fp8_activation_input_store, which v5.0's MI300X of TP 1 and CP 1
+// set (MangoBoost, config_MI300X_1x8x1.sh: FP8_ACTIVATION); without it MI300X, B200 and GB200 have no room. `offload`:
+// what waits on the host ("optimizer", "activations", or both).
 #pragma once
 
 #include <memory>
