@@ -16,8 +16,7 @@ NetworkTransport driven_for(PsTransport transport, NetworkTransport network) {
     case PsTransport::kGrpcGdr:
     case PsTransport::kRdma: break;
   }
-  const bool sockets = network == NetworkTransport::kTcp || network == NetworkTransport::kTcpx;
-  return sockets ? NetworkTransport::kRoce : network;
+  return network == NetworkTransport::kTcp ? NetworkTransport::kRoce : network;
 }
 
 /// Servers are reached by what drives the network, as ranks of a collective are, unless somebody states a share of its

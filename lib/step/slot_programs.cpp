@@ -114,13 +114,7 @@ void SlotPrograms::number_resources() {
 void SlotPrograms::sum_up_resources() {
   carried_.resize(resources_);
   for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
-    const Row& row = plan_.rows[r];
-    Carried& one = carried_[resource_[r]];
-    one.rank_class = row.rank_class;
-    if (!row.every_pass) continue;
-    one.each_pass += time_of(r);
-    const bool by_itself = row.after == plan::kNoRow && !followed_[r] && !row.in_the_way;
-    one.for_update = one.for_update && by_itself && row.needed.at == Moment::kUpdate;
+    if (plan_.rows[r].every_pass) carried_[resource_[r]] += time_of(r);
   }
 }
 

@@ -82,13 +82,8 @@ class SlotPrograms {
   [[nodiscard]] std::size_t resource(std::size_t row) const { return resource_[row]; }
   [[nodiscard]] std::size_t resources() const { return resources_; }
 
-  /// What a resource carries in the middle of a step.
-  struct Carried {
-    std::size_t rank_class = 0;  // whose passes start it
-    Time each_pass{};            // of a micro-batch
-    bool for_update = true;      // alone, and each for itself
-  };
-  [[nodiscard]] const Carried& carried(std::size_t resource) const { return carried_[resource]; }
+  /// What a resource carries for each micro-batch in the middle of a step.
+  [[nodiscard]] Time carried(std::size_t resource) const { return carried_[resource]; }
 
   /// What a row takes once it moves.
   [[nodiscard]] Time time_of(std::size_t row) const {
@@ -158,7 +153,7 @@ class SlotPrograms {
   std::vector<std::size_t> resource_;  // by row
   std::size_t resources_ = 0;
   std::vector<bool> always_free_;  // by resource: whoever uses it stands still meanwhile
-  std::vector<Carried> carried_;   // by resource
+  std::vector<Time> carried_;      // by resource
   std::vector<Kept> kept_;         // by row
   std::vector<bool> followed_;     // by row: another starts after it
   bool any_with_first_ = false;

@@ -55,9 +55,7 @@ bool SlotState::cpu_repeats(const RankClocks& was, const RankClocks& now, Time r
 bool SlotState::channel_repeats(std::size_t resource, Time was, std::int64_t micro_batches, Time round) const {
   const Time took = free_[resource] - was;
   if (alike(took, round)) return true;
-  const SlotPrograms::Carried& carried = programs_.carried(resource);
-  if (took < round) return free_[resource] <= clocks_[carried.rank_class].done;
-  return carried.for_update && alike(took, carried.each_pass * static_cast<double>(micro_batches));
+  return took < round || alike(took, programs_.carried(resource) * static_cast<double>(micro_batches));
 }
 
 bool SlotState::row_repeats(std::size_t r, std::int64_t micro_batches, Time round) const {

@@ -5,8 +5,8 @@
 //   every rank's GPU       one round later by d, all by the same d
 //   its CPU                by d, or by less where nothing waited for it: it gets only farther ahead
 //   messages others need   of every micro-batch that may be on its way by d
-//   channels               by d; or by less where they were free before the GPU got there; or, where they carry nothing
-//                          but what the update needs, by all that they carry in a round: they get only farther behind
+//   channels               by d; or by less: they are free when the GPU gets there, then or soon; or by all that they
+//                          carry in a round: they get only farther behind, and what passes need of them is above
 // The rest follows from these, for max and + of numbers that are all later by d is later by d.
 #pragma once
 

@@ -84,19 +84,16 @@ bool RankAlone::repeats(const Mark& was) const {
   const Time round = now_.done - was.now.done;
   if (!(round > Time::zero())) return false;
   Time carried;
-  bool for_update = true;
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     const ChannelRow& row = rows_[r].row;
     if (!row.every_pass) continue;
     carried += row.time * static_cast<double>(plan::period_of(pipeline_).micro_batches);
     if (row.needed.at == Moment::kUpdate) continue;
-    for_update = false;
     const Time end = rows_[r].end - was.ends[r];
-    if (!alike(end, round) && (end > round || rows_[r].end > now_.done)) return false;
+    if (end > round && !alike(end, round)) return false;
   }
   const Time free = free_ - was.free;
-  if (alike(free, round)) return true;
-  return free < round ? free_ <= now_.done : for_update && alike(free, carried);
+  return free < round || alike(free, round) || alike(free, carried);
 }
 
 void RankAlone::go_on(const Mark& was, std::int64_t times) {

@@ -71,6 +71,15 @@ TEST_CASE("plan rank: of a long step what repeats itself counts as often as it d
   PartChannel once{{0, 2}, {}};
   once.rows.push_back({{Moment::kForward, 0}, {Moment::kBackward, 0}, milliseconds(9), true});
   once.rows.push_back({{Moment::kBackward, 0}, {Moment::kUpdate, 0}, milliseconds(20), false});
+  // A gather of 4 ms and a sum of 5 fall behind 8 ms of kernels by 1 a pass, which nobody feels at first: sums end at
+  // 11, 20, 29, 38, gathers at 4, 15, 24, 33, 42 and are needed at 8, 16, 24, 32, 41; then 9 ms each.
+  PartChannel behind{{0, 2}, {}};
+  behind.rows.push_back({{Moment::kForward, 0}, {Moment::kBackward, 0}, milliseconds(4), true});
+  behind.rows.push_back({{Moment::kBackward, 0}, {Moment::kUpdate, 0}, milliseconds(5), true});
+  for (const std::int64_t m : {5, 20, 1000}) {
+    CHECK(run_for(behind, m).done.in(milliseconds) == Approx(33 + 9 * static_cast<double>(m - 4)));
+    CHECK(run_for(behind, m).sent.in(milliseconds) == Approx(38 + 9 * static_cast<double>(m - 4)));
+  }
   for (const std::int64_t m : {2, 3, 5, 20, 1000}) {
     const auto passes = static_cast<double>(m);
     CHECK(run_for(gathered, m).done.in(milliseconds) == Approx(11 + 12 * (passes - 1)));
