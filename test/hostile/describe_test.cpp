@@ -239,7 +239,8 @@ TEST_CASE("save: nothing is harmed", "[hostile][describe]") {
 }
 
 TEST_CASE("help: no command has two empty lines together", "[hostile]") {
-  for (const Json& command : all_help()["commands"]) {
+  const Json all = all_help();
+  for (const Json& command : all.at("commands")) {
     const std::string text = answer(plus(words_of(command), {"--help"}));
     INFO(command["name"]);
     CHECK(text.find("\n\n\n") == std::string::npos);
