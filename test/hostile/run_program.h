@@ -8,13 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "sanitized.h"
+
 namespace ddlsim::test {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
 /// Of the program; the tests themselves are never optimised.
 #if defined(DDLSIM_PROGRAM_OPTIMISED)
 inline constexpr bool kOptimised = !kSanitized;

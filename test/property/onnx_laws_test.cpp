@@ -111,14 +111,14 @@ TEST_CASE("law: the order of a file's nodes does not matter", "[property]") {
 
 TEST_CASE("law: damaged bytes give a model or an error with the file's name, whatever the damage", "[property]") {
   CHECK(rc::check("damage", [] {
-    std::string bytes = model_of(random_chain().graph);
+    std::string damaged = model_of(random_chain().graph);
     const std::int64_t faults = size(1, 6);
     for (std::int64_t i = 0; i < faults; ++i) {
-      const auto at = static_cast<std::size_t>(size(0, static_cast<std::int64_t>(bytes.size()) - 1));
-      bytes[at] = static_cast<char>(size(0, 255));
+      const auto at = static_cast<std::size_t>(size(0, static_cast<std::int64_t>(damaged.size()) - 1));
+      damaged[at] = static_cast<char>(size(0, 255));
     }
-    if (size(0, 1) == 1) bytes.resize(static_cast<std::size_t>(size(1, static_cast<std::int64_t>(bytes.size()))));
-    const OnnxFile file(bytes);
+    if (size(0, 1) == 1) damaged.resize(static_cast<std::size_t>(size(1, static_cast<std::int64_t>(damaged.size()))));
+    const OnnxFile file(damaged);
     for (const UnknownOperator unknown : {UnknownOperator::kError, UnknownOperator::kAssumed}) {
       const auto result = import_onnx(file.path(), {.id = {}, .batch = {}, .dimensions = {}, .unknown = unknown});
       if (result) {

@@ -45,27 +45,27 @@ std::string described(const ChakraTrace& trace) {
 
 TEST_CASE("chakra: the microbenchmark of ASTRA-sim, byte for byte") {
   // examples/workload/microbenchmarks/all_reduce/4npus_1MB/all_reduce.1.et
-  std::string bytes =
+  std::string encoded =
       "\x07\x0a\x05"
       "0.0.4"
       "\x4a\x08\x01\x12\x14"
       "all_reduce_4npus_1MB"
       "\x18\x07";
-  bytes +=
+  encoded +=
       "\x52\x0e\x0a\x09"
       "is_cpu_op"
       "\xd8\x01";
-  bytes += '\0';
-  bytes +=
+  encoded += '\0';
+  encoded +=
       "\x52\x0d\x0a\x09"
       "comm_type"
       "\x48";
-  bytes += '\0';
-  bytes +=
+  encoded += '\0';
+  encoded +=
       "\x52\x0f\x0a\x09"
       "comm_size"
       "\x48\x80\x80\x40";
-  const auto trace = read_bytes(bytes);
+  const auto trace = read_bytes(encoded);
   if (!trace) FAIL(to_string(trace.error()));
   CHECK(trace->version == "0.0.4");
   REQUIRE(trace->nodes.size() == 1);

@@ -129,10 +129,10 @@ TEST_CASE("lower: buckets are full by the gradients that parameters have, not by
   Job job = job_of(model_of({1'000'000, 1'000'000, 1'000'000, 1'000'000}), 2, 1);
   job.strategy.first_bucket = job.strategy.bucket = megabytes(8);
   const auto sizes = [&] {
-    std::vector<double> megabytes;
+    std::vector<double> in_megabytes;
     const StepPlan plan = lower(job).value();
-    for (const Row& row : plan.rows) megabytes.push_back(row.size.in(bytes) / 1e6);
-    return megabytes;
+    for (const Row& row : plan.rows) in_megabytes.push_back(row.size.in(bytes) / 1e6);
+    return in_megabytes;
   };
   CHECK(sizes() == std::vector<double>{8, 8});
   job.strategy.gradients = Precision::kFp16;

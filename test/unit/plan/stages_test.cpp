@@ -105,9 +105,9 @@ TEST_CASE("stages: without alike blocks by work, behind residual sums where ther
 }
 
 TEST_CASE("stages: alike layers without FLOPs go by their bytes, and by their number", "[unit][plan]") {
-  Builder bytes;
-  bytes.add(Pointwise{}, {600}).add(Pointwise{}, {100}).add(Pointwise{}, {200}).add(Pointwise{}, {300});
-  CHECK(starts(bytes.job(2)) == Starts{0, 1});
+  Builder pointwise;
+  pointwise.add(Pointwise{}, {600}).add(Pointwise{}, {100}).add(Pointwise{}, {200}).add(Pointwise{}, {300});
+  CHECK(starts(pointwise.job(2)) == Starts{0, 1});
   Builder alike;
   for (int i = 0; i < 7; ++i) alike.add(Pointwise{}, {100});
   CHECK(starts(alike.job(4)) == Starts{0, 1, 3, 5});

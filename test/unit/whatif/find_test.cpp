@@ -422,8 +422,8 @@ TEST_CASE("find: what nobody says yet can be looked for", "[unit][find]") {
   const auto run =
       job({{"node", "pcie-8xa40", {}}, {"training.samples", "1281167", {}}, {"training.epochs", "90", {}}});
   const auto price = found(run, "price", "cost <= 100 $");
-  const double hours = predict(resolve(catalog(), run).value())->training->time().in(seconds) / 3600;
-  CHECK(*price.value == Approx(100 / hours / 3600).epsilon(2e-3));
+  const double in_hours = predict(resolve(catalog(), run).value())->training->time().in(seconds) / 3600;
+  CHECK(*price.value == Approx(100 / in_hours / 3600).epsilon(2e-3));
   CHECK_THAT(price.notes, Catch::VectorContains(std::string("price: nobody says it; the search begins with 1 $/h")));
 
   auto fails = job({{"nodes", "16", {}}, {"failures.restart", "10 min", {}}, {"checkpoint.bandwidth", "1 GB/s", {}}});

@@ -9,6 +9,7 @@
 #include "chosen_plan.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
+#include "sanitized.h"
 #include "search/plan_correction.h"
 #include "search/plan_memory.h"
 
@@ -18,8 +19,12 @@ using namespace ddlsim::whatif;
 
 namespace {
 
-/// Every so many-th plan of a job's whole space.
+/// Every so many-th plan of a job's whole space; a tenth of them where a sanitizer watches.
 void check_bounds(const std::vector<Override>& settings, std::size_t every, std::size_t least = 100) {
+  if (ddlsim::test::kSanitized) {
+    every = every * 10 + 1;
+    least /= 20;
+  }
   const auto space = PlanSpace::create(catalog(), settings, {});
   if (!space) FAIL(to_string(space.error()));
   PlanTools tools(space->base());

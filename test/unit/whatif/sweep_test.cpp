@@ -164,10 +164,10 @@ TEST_CASE("sweep: the same bits whatever the threads and the parts", "[sweep]") 
     const Grid grid = grid_of_jobs(events);
     const auto detail = events ? SweepDetail::kTime : SweepDetail::kFull;
     const auto one = rows_of(grid, {.detail = detail, .threads = 1, .shard = {}, .after = {}});
-    const std::string bytes = bytes_of(one, grid, detail);
+    const std::string serial = bytes_of(one, grid, detail);
     for (const int threads : {2, 16}) {
       CHECK(bytes_of(rows_of(grid, {.detail = detail, .threads = threads, .shard = {}, .after = {}}), grid, detail) ==
-            bytes);
+            serial);
     }
     std::vector<SweepRow> merged;
     for (std::int64_t k = 1; k <= 3; ++k) {
@@ -176,11 +176,11 @@ TEST_CASE("sweep: the same bits whatever the threads and the parts", "[sweep]") 
       merged.insert(merged.end(), part.begin(), part.end());
     }
     std::sort(merged.begin(), merged.end(), [](const auto& a, const auto& b) { return a.point < b.point; });
-    CHECK(bytes_of(merged, grid, detail) == bytes);
+    CHECK(bytes_of(merged, grid, detail) == serial);
     const std::int64_t half = one[one.size() / 2].point;
     auto rest = rows_of(grid, {.detail = detail, .threads = 2, .shard = {}, .after = half});
     rest.insert(rest.begin(), one.begin(), one.begin() + static_cast<std::ptrdiff_t>(one.size() / 2) + 1);
-    CHECK(bytes_of(rest, grid, detail) == bytes);
+    CHECK(bytes_of(rest, grid, detail) == serial);
   }
 }
 

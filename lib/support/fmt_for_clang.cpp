@@ -5,6 +5,8 @@
 
 #include <string>
 
+std::string formatted_by_clang(int value);
+
 std::string formatted_by_clang(int value) {
   std::string text;
   fmt::format_to(std::back_inserter(text), "{}", value);
