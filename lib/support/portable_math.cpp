@@ -38,7 +38,11 @@ constexpr double kNormalExponents = 1000;  // 2^x and its neighbours are normal 
 
 /// 2^whole * mantissa.
 double scaled(double mantissa, double whole) {
-  if (!(std::abs(whole) <= kNormalExponents)) return std::ldexp(mantissa, static_cast<int>(whole));
+  // From 3000 on nothing changes; what no int holds must not become one.
+  if (!(std::abs(whole) <= kNormalExponents)) {
+    return std::ldexp(mantissa,
+                      static_cast<int>(std::fmin(std::fmax(whole, -3 * kNormalExponents), 3 * kNormalExponents)));
+  }
   const auto power = static_cast<std::uint64_t>(static_cast<std::int64_t>(whole) + 1023) << kMantissaBits;
   return mantissa * std::bit_cast<double>(power);
 }
