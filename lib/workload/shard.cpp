@@ -342,6 +342,11 @@ class TensorCut {
   Expected<void> cut(Combine& combine, Shape& in, Shard& shard, const Layer&) {
     // A sum is that of the residual, which is whole.
     if (combine.product && part_ && !in.empty() && part_->has(in.back())) return on_part(in);
+    // Both factors as one product.
+    if (combine.product && part_ && !in.empty() && 2 * in.back() == part_->width && rows_of(in) == part_->rows) {
+      part_ = Part{in.back(), true, part_->rows, {in.back()}};
+      return divide(in.back(), "widths");
+    }
     if (combine.product) return {};
     part_.reset();
     return on_rows(in, shard);

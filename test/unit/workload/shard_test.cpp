@@ -125,6 +125,25 @@ TEST_CASE("shard: a gated MLP sums its input's gradient once", "[unit][workload]
   CHECK(sums(shard(apart, 4).value()).backward == Places{0});
 }
 
+TEST_CASE("shard: gate and up as one product are cut as two are", "[unit][workload]") {
+  const auto in = Shape{32, 512};
+  const auto inside = Shape{32, 2048};
+  const Layer multiply = layer(Combine{.product = true, .gated = true}, inside);
+  const Layer down = layer(Linear{.out = 512, .bias = false}, inside);
+  const std::vector<Layer> one{layer(Linear{.out = 4096, .bias = false}, in), multiply, down};
+  const std::vector<Layer> two{layer(Linear{.out = 2048, .bias = false}, in),
+                               layer(Linear{.out = 2048, .bias = false}, in), multiply, down};
+  for (const std::int64_t ranks : {2, 4, 8}) {
+    const auto joined = shard(one, ranks).value();
+    const auto apart = shard(two, ranks).value();
+    CHECK(parameters(joined) == parameters(apart));
+    CHECK(joined[1].layer.forward_elements == apart[2].layer.forward_elements);
+    CHECK(joined[2].layer.parameters.front() == 2048 * 512 / ranks);
+    CHECK(sums(joined).forward == Places{2});
+    CHECK(sums(joined).backward == Places{0});
+  }
+}
+
 TEST_CASE("shard: fewer key heads than ranks are copied", "[unit][workload]") {
   // 8 query heads of 64, 2 key heads: over 4 ranks 2 and 1; over 2 ranks 4 and 1.
   const GroupedAttention attention{.heads = 8, .kv_heads = 2, .width = 64, .causal = true};
