@@ -152,7 +152,13 @@ double RunPosterior::kept(const RunPoint& x) const {
 }
 
 double RunPosterior::mean(const RunPoint& x) const {
-  return base_ * kept(x) - on_gpus_ * (1 - kept(x)) * (1 - x.communication);
+  const double of_smallest = base_ * kept(x);
+  const double on_gpus = on_gpus_ * (1 - kept(x)) * (1 - x.communication);
+  // A network that the smallest configuration did not use takes no longer for what made that late.
+  const bool new_network = x.servers > 1 && smallest_.servers == 1 && x.communication > smallest_.communication;
+  if (!new_network) return of_smallest - on_gpus;
+  const double sent = (x.communication - smallest_.communication) / (1 - smallest_.communication);
+  return std::log(sent + (1 - sent) * std::exp(of_smallest)) - on_gpus;
 }
 
 RunEstimate RunPosterior::at(const RunPoint& point) const {

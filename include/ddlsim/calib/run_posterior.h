@@ -19,6 +19,10 @@
 // by Cholesky. The standard deviations are the prior's: see RunPrior. Several runs of one configuration are one of
 // their mean, with s_e^2 over their number.
 //
+// Over several servers, where the smallest configuration has one, what it took beyond its prediction is of no network:
+// there r0 k(x) stands for ln(w + (1 - w) exp(r0 k(x))), w = (c - c_0) / (1 - c_0), at least 0, the share of the step
+// that is neither GPU time nor of the smallest's communication c_0.
+//
 // Runs that lie farther apart than the prior has it widen it: its variances count q times, q, from 1 to 25, the mean
 // of squared residuals over what the prior expects, (r_g - r0 k_g)' (K_gg + s_e^2 I)^-1 (r_g - r0 k_g) / m, of the m
 // configurations, two or more, that are not the smallest; a single one counts from three deviations on, by a ninth. So
@@ -37,6 +41,9 @@
 //
 // And (test): one sample takes twice what is predicted, h = 0.6; of many samples, h = 0.1, with s_0 = 0.2 and s_h = 1 a
 // share of (0.04 + 0.06) / (0.04 + 0.36) = 1/4 is kept: 2^(1/4) = 1.19 times.
+//
+// And (test): 8 GPUs of one server take 0.8 times what is predicted, c_0 = 0.1; four servers of which c = 0.95 is the
+// network's keep 1/18 of that: w = 0.944, 0.944 + 0.056 * 0.8 = 0.989 times.
 //
 // Limits: residuals of one job; nothing is learnt about another model or GPU. Rasmussen and Williams, "Gaussian
 // Processes for Machine Learning" (2006), algorithm 2.1.

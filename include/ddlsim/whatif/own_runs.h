@@ -4,7 +4,7 @@
 //   1. The smallest configuration. Of a whole model within one server it sets the GPUs' speed: the factor g on all GPU
 //      time with which the model takes what was measured (Scenario::gpu_time_factor, fit_gpu_time); on several GPUs up
 //      to 1.6 times. Beyond, over several servers, and of a model that is split, nobody knows which part of the step
-//      made the difference, and all of it keeps it.
+//      made the difference, and all of it keeps it, but for a network that the smallest configuration did not use.
 //   2. What then is left of every run, ln(measured / predicted with g), is a Gaussian process along GPUs per server,
 //      servers, batch, share of communication and split of the model (calib/run_posterior.h). At the configuration
 //      asked for it gives a factor on the whole step, and how sure that is.

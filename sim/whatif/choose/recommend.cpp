@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 #include <tuple>
 #include <utility>
 
@@ -62,7 +63,7 @@ class Recommender {
   Expected<void> add_candidate(const std::string& name);
   void try_type(std::size_t number);
   bool try_way(std::size_t candidate, Scenario& scenario, const Way& way, std::int64_t global_batch, Miss& miss);
-  [[nodiscard]] std::vector<std::int64_t> counts() const;
+  [[nodiscard]] std::vector<std::int64_t> counts(const Scenario& scenario) const;
   [[nodiscard]] std::vector<io::EpochsAtBatch> batches(const Scenario& scenario) const;
   [[nodiscard]] std::optional<std::int64_t> micro_batch(Scenario& scenario, std::int64_t share, Miss& miss) const;
   void judge(const std::vector<ServerChoice>& all, answer::Recommendation& result);
@@ -191,12 +192,16 @@ Expected<void> Recommender::gather() {
   return {};
 }
 
-std::vector<std::int64_t> Recommender::counts() const {
+std::vector<std::int64_t> Recommender::counts(const Scenario& scenario) const {
   if (asked_.nodes) return {*asked_.nodes};
-  std::vector<std::int64_t> counts;
   const std::int64_t most = options_.max_nodes.value_or(kMostNodes);
-  for (std::int64_t n = 1; n < most; n *= 2) counts.push_back(n);
-  counts.push_back(most);
+  const auto table = batches(scenario);
+  std::vector<std::int64_t> counts;
+  for (std::int64_t n = 1; n <= most; ++n) {
+    const bool whole =
+        std::any_of(table.begin(), table.end(), [n](const auto& row) { return row.global_batch % n == 0; });
+    if (whole || n == most || std::has_single_bit(static_cast<std::uint64_t>(n))) counts.push_back(n);
+  }
   return counts;
 }
 
@@ -322,7 +327,7 @@ void Recommender::try_type(std::size_t number) {
   Miss miss;
   std::optional<std::string> first;
   const bool own = asked_.strategy || !candidate.scenario.model->has_layers();
-  for (const std::int64_t nodes : counts()) {
+  for (const std::int64_t nodes : counts(candidate.scenario)) {
     for (const io::EpochsAtBatch& batch : batches(candidate.scenario)) {
       Scenario scenario = candidate.scenario;
       scenario.cluster.nodes = nodes;

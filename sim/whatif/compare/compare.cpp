@@ -71,23 +71,30 @@ std::vector<Override> settings_for(const Change& change, std::span<const Overrid
   return all;
 }
 
-/// What drives a network that nobody names stays what it is, whatever GPU stands in the servers.
+/// What drives the baseline's network drives the alternative's, where it says no other: a rate does not name one.
 void keep_transport(const Scenario& baseline, const Change& change, Scenario& alternative) {
   const hardware::Node& before = baseline.cluster.node;
   hardware::Link& after = alternative.cluster.node.network;
-  if (names_server(change) || hardware::says_transport(before.network) || after.transport->has_value()) return;
-  after.transport.set(cost::assumed_transport(before));
+  if (names_server(change) || after.transport->has_value()) return;
+  if (hardware::says_transport(before.network)) {
+    after.transport = before.network.transport;
+  } else {
+    after.transport.set(cost::assumed_transport(before));
+  }
 }
 
-/// What drives the network in an alternative, where its GPU alone would make it another.
-std::optional<std::string> kept_transport_note(const Scenario& alternative) {
+/// What drives the network in an alternative, where nobody would know or its GPU alone would make it another.
+std::optional<std::string> kept_transport_note(const Scenario& alternative, bool said) {
   hardware::Node alone = alternative.cluster.node;
   const auto kept = alone.network.transport;
-  if (hardware::says_transport(alone.network) || !kept.get() || alternative.cluster.nodes == 1) return std::nullopt;
+  if (!kept.get() || alternative.cluster.nodes == 1) return std::nullopt;
+  const std::string_view name = name_of(hardware::kNetworkTransports, *kept.get());
+  if (said)
+    return fmt::format("network: driven by {} as the baseline's is, unless --set network.transport says what", name);
+  if (hardware::says_transport(alone.network)) return std::nullopt;
   alone.network.transport = {};
   if (cost::assumed_transport(alone) == *kept.get()) return std::nullopt;
-  return fmt::format("network: driven as the baseline's is; alone this is --set network.transport={}",
-                     name_of(hardware::kNetworkTransports, *kept.get()));
+  return fmt::format("network: driven as the baseline's is; alone this is --set network.transport={}", name);
 }
 
 /// Samples per second if what nobody says of the network is the other of what it may be (predict/interval.h); nothing
@@ -110,6 +117,7 @@ std::optional<double> rate_otherwise_driven(const Scenario& scenario, const answ
 Expected<answer::Alternative> alternative(const Base& base, const Change& change, bool* said = nullptr) {
   const answer::Prediction& baseline = base.prediction;
   auto scenario = changed(base.catalog, settings_for(change, base.settings), base.scenario, change.overrides);
+  const bool silent = scenario && !scenario->cluster.node.network.transport->has_value();
   if (scenario) keep_transport(base.scenario, change, *scenario);
   if (said != nullptr) *said = scenario.has_value();
   auto prediction = scenario.and_then([&](const Scenario& one) { return base.predictor.predict(one); });
@@ -141,7 +149,8 @@ Expected<answer::Alternative> alternative(const Base& base, const Change& change
     result.speedup_interval_90.first = std::min(result.speedup_interval_90.first, *after / *before);
     result.speedup_interval_90.second = std::max(result.speedup_interval_90.second, *after / *before);
   }
-  if (auto kept = kept_transport_note(*scenario)) prediction->notes.push_back(std::move(*kept));
+  const bool kept_as_said = silent && hardware::says_transport(scenario->cluster.node.network);
+  if (auto kept = kept_transport_note(*scenario, kept_as_said)) prediction->notes.push_back(std::move(*kept));
   result.prediction = std::move(*prediction);
   return result;
 }

@@ -65,6 +65,21 @@ TEST_CASE("run posterior: the smallest configuration's residual is kept, runs of
   CHECK(learnt.at({.gpus_per_server = 8, .servers = 64}).deviation == Approx(0.1));
 }
 
+TEST_CASE("run posterior: a network takes no longer for what made a server late that did not use it", "[unit][calib]") {
+  const std::vector<MeasuredRun> runs{{{.gpus_per_server = 8, .communication = 0.1}, std::log(0.8)}};
+  const auto learnt = RunPosterior::learn(runs, kNothing).value();
+  const auto four = [&](double communication) {
+    return std::exp(learnt.at({.gpus_per_server = 8, .servers = 4, .communication = communication}).residual);
+  };
+  CHECK(four(0.95) == Approx(0.989).margin(5e-4));
+  CHECK(four(0.05) == Approx(0.8));
+  CHECK(std::exp(learnt.at({.gpus_per_server = 4, .communication = 0.95}).residual) == Approx(0.8));
+  // Of runs over servers the network's time is in what they took.
+  const auto across = RunPosterior::learn(
+      std::vector<MeasuredRun>{{{.gpus_per_server = 8, .servers = 2, .communication = 0.1}, std::log(0.8)}}, kNothing);
+  CHECK(std::exp(across->at({.gpus_per_server = 8, .servers = 4, .communication = 0.95}).residual) == Approx(0.8));
+}
+
 TEST_CASE("run posterior: a pass of few samples says less of one of many", "[unit][calib]") {
   RunPrior prior = kNothing;
   prior.series = 0.2;

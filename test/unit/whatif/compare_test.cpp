@@ -76,6 +76,19 @@ TEST_CASE("compare: what drives the network stays under another GPU, and is trie
                     [](const auto& one) { return one.name == "network.transport = roce"; }));
 }
 
+TEST_CASE("compare: a rate alone leaves the network driven as the baseline says", "[unit][whatif]") {
+  const std::vector<Override> bert{{"model", "bert_large", {}}, {"node", "dgx-a100", {}}, {"nodes", "4", {}}};
+  const std::vector<Change> rates{set("network", "200 Gb/s"),
+                                  set("network", "3200 Gb/s"),
+                                  {{}, {{"network", "3200 Gb/s", {}}, {"network.transport", "tcp", {}}}}};
+  const auto compared = whatif::compare(catalog(), bert, rates).value();
+  CHECK(compared.alternatives[0].speedup < compared.alternatives[1].speedup);
+  CHECK(compared.alternatives[1].speedup > 0.999);
+  CHECK(compared.alternatives[1].prediction.notes.back() ==
+        "network: driven by infiniband as the baseline's is, unless --set network.transport says what");
+  CHECK(compared.alternatives[2].speedup < compared.alternatives[1].speedup);
+}
+
 TEST_CASE("compare: a speedup's interval holds what the other transport would give both sides", "[unit][whatif]") {
   const auto gain = [](const std::string& transport) {
     std::vector<Override> settings{{"model", "resnet50", {}},

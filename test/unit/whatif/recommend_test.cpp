@@ -56,6 +56,16 @@ const answer::ServerChoice& choice_of(const answer::Recommendation& result, cons
 
 }  // namespace
 
+TEST_CASE("recommend: every number of servers that divides the batch is tried, and more of them take nothing away",
+          "[unit][whatif]") {
+  const std::vector<Override> settings = job({kOwn, {"global_batch", "576", {}}});
+  const auto nine = choice_of(found(settings, own(16)), "dgx-a100", 9);
+  CHECK(choice_of(found(settings, own(9)), "dgx-a100", 9).step == nine.step);
+  RecommendOptions in_time = own(16);
+  in_time.deadline = nine.time() * 1.001;
+  CHECK(found(settings, in_time).choices.front().time() <= *in_time.deadline);
+}
+
 TEST_CASE("recommend: a choice is what predict says of it, times the price", "[unit][whatif]") {
   const auto result = found(job({kOwn}), own(4));
   const auto& two = choice_of(result, "dgx1-v100", 2);
