@@ -64,8 +64,9 @@ class Arguments {
 Expected<Arguments> read_arguments(std::string_view text, const std::string& file, const LaunchOptions& options,
                                    Builder& out);
 
-/// Servers and GPUs of "#SBATCH --nodes=4" and its like, which a shell takes for a comment.
-void read_sbatch(std::string_view text, const std::string& file, Builder& out);
+/// Servers and GPUs of "#SBATCH --nodes=4" and its like, which a shell takes for a comment. `launched`: a task starts
+/// the processes of a server (torchrun), it is not one of them.
+void read_sbatch(std::string_view text, const std::string& file, bool launched, Builder& out);
 
 /// Takes from `arguments` what describes the model; asks for what is missing of it. Sets `out.result().model`.
 void read_megatron_model(Arguments& arguments, const LaunchOptions& options, Builder& out);

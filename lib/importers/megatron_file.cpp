@@ -496,7 +496,7 @@ Expected<LaunchImport> megatron(std::string_view text, const std::string& file, 
   if (!out.failed()) {
     MegatronReader reader(*arguments, out);
     reader.read();
-    if (out.count_of("nodes") == 0) read_sbatch(text, file, out);
+    read_sbatch(text, file, arguments->has("nproc-per-node"), out);
     read_megatron_model(*arguments, options, out);
     report_rest(*arguments, out);
   }
