@@ -75,6 +75,53 @@ TEST_CASE("launch: deepspeed", "[unit][io][launch]") {
   CHECK_THAT(fault(R"({"train_batch_size": 4,}  )"), Contains("is not JSON"));
 }
 
+TEST_CASE("launch: what DeepSpeed keeps follows from format and stage", "[unit][io][launch]") {
+  LaunchOptions options;
+  const auto read = [&](const std::string& keys) {
+    return taken(LaunchFormat::kDeepSpeed, R"({"train_micro_batch_size_per_gpu": 1, )" + keys + "}", options,
+                 "ds.json");
+  };
+  const std::string automatic =
+      R"("bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2, "reduce_bucket_size": 1000})";
+  CHECK(value(read(automatic), "parallel.states") == "?");
+  CHECK(value(read(automatic), "strategy.bucket") == "?");
+  options.stated = {{"precision", "bf16"}};
+  CHECK(value(read(automatic), "parallel.states") == "mixed-16");
+  CHECK(value(read(automatic), "strategy.bucket") == "2000 B");
+  options.stated = {{"precision", "fp32"}};
+  CHECK(value(read(automatic), "parallel.states") == "fp32");
+  CHECK(value(read(automatic), "strategy.bucket") == "4000 B");
+  options.stated.clear();
+
+  // Without ZeRO states are whole and gradients are reduced after backward, whatever overlap_comm says.
+  const LaunchImport sixteen = read(R"("fp16": {"enabled": true}, "zero_optimization": {"overlap_comm": true})");
+  CHECK(value(sixteen, "parallel.states") == "mixed-16");
+  CHECK(value(sixteen, "parallel.zero") == "-");
+  CHECK(value(sixteen, "overlap") == "none");
+  CHECK_THAT(left_out(sixteen), Contains("of no effect without a stage of ZeRO"));
+  const LaunchImport brain = read(R"("bf16": {"enabled": true})");
+  CHECK(value(brain, "parallel.states") == "mixed-16");
+  CHECK(value(brain, "overlap") == "none");
+  CHECK_THAT(left_out(brain), Contains("before that they are shared: state parallel.zero 1"));
+  // BF16_Optimizer alone sums in fp32 without ZeRO.
+  const LaunchImport wide = read(
+      R"("bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"}, "zero_optimization": {"stage": 0})");
+  CHECK(value(wide, "parallel.zero") == "1");
+  CHECK(value(wide, "parallel.states") == "mixed");
+  CHECK(value(wide, "strategy.gradients") == "bf16");
+  CHECK(value(wide, "overlap") == "none");
+
+  const auto accelerated = [](const std::string& text) {
+    return taken(LaunchFormat::kAccelerate, "distributed_type: DEEPSPEED\n" + text, {}, "a.yaml");
+  };
+  const LaunchImport second = accelerated("mixed_precision: bf16\ndeepspeed_config: {zero_stage: 2}\n");
+  CHECK(value(second, "overlap") == "none");
+  CHECK(value(second, "parallel.states") == "mixed-16");
+  CHECK(value(accelerated("deepspeed_config: {zero_stage: 3}\n"), "overlap") == "backward");
+  CHECK(value(accelerated("deepspeed_config: {zero_stage: 3}\n"), "parallel.states") == "fp32");
+  CHECK(value(accelerated("mixed_precision: fp16\n"), "parallel.zero") == "2");
+}
+
 TEST_CASE("launch: torchtitan", "[unit][io][launch]") {
   const auto read = [](const std::string& text) { return taken(LaunchFormat::kTorchtitan, text, {}, "t.toml"); };
   const LaunchImport launch = read(
