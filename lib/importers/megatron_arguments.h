@@ -95,6 +95,9 @@ struct BlockStarts {
 /// Sets the layers of each part of the pipeline: as many blocks in every stage, or as the arguments say.
 void add_megatron_stages(Arguments& arguments, const BlockStarts& blocks, Builder& out);
 
+/// How tokens reach their experts, and how many of them one takes.
+void read_megatron_experts(Arguments& arguments, Builder& out);
+
 /// Notes what nobody has looked at: what changes nothing, what is not modelled, what has no rule.
 void report_rest(Arguments& arguments, Builder& out);
 
