@@ -156,10 +156,13 @@ bool read_list(std::string_view text, const std::string& file, Arguments& argume
   return true;
 }
 
-/// Every scalar of a YAML document by its own key, whatever it stands under.
+/// Every scalar of a YAML document by its own key, whatever it stands under; optim.name is no other's name (NeMo).
 void read_leaves(const io::Node& node, const std::string& key, Arguments& arguments, Builder& out) {
   if (node.kind == io::NodeKind::kMap) {
-    for (const io::Entry& entry : node.entries) read_leaves(entry.value, entry.key, arguments, out);
+    for (const io::Entry& entry : node.entries) {
+      const bool optimizer = key == "optim" && entry.key == "name";
+      read_leaves(entry.value, optimizer ? "optim_name" : entry.key, arguments, out);
+    }
     return;
   }
   if (node.kind == io::NodeKind::kScalar && (node.text.empty() || is_none(node.text))) {

@@ -95,6 +95,12 @@ struct BlockStarts {
 /// Sets the layers of each part of the pipeline: as many blocks in every stage, or as the arguments say.
 void add_megatron_stages(Arguments& arguments, const BlockStarts& blocks, Builder& out);
 
+/// Whether DeepSpeed's engine runs the model (Megatron-DeepSpeed).
+bool runs_deepspeed(Arguments& arguments);
+
+/// What replicas share out, as a stage of ZeRO, and whether gradients are reduced beside backward.
+int read_megatron_sharding(Arguments& arguments, Builder& out);
+
 /// How tokens reach their experts, and how many of them one takes.
 void read_megatron_experts(Arguments& arguments, Builder& out);
 

@@ -54,7 +54,7 @@ class MegatronReader {
         taken(name, "nodes");
       }
     }
-    const Argument* per_node = in_.find_first({"nproc-per-node", "devices"});
+    const Argument* per_node = in_.find_first({"nproc-per-node", "devices", "num-gpus"});
     if (per_node != nullptr && in_.word(per_node->name) != "gpu" && in_.word(per_node->name) != "auto" &&
         in_.word(per_node->name) != "-1") {
       taken(per_node->name, "gpus_per_node");
@@ -144,7 +144,9 @@ class MegatronReader {
     const bool bf16 = in_.flag("bf16") || said.starts_with("bf16");
     const bool fp16 = in_.flag("fp16") || said.starts_with("16");
     const bool sums_fp32 = in_.flag("accumulate-allreduce-grads-in-fp32");
-    const bool sums_bf16 = in_.flag("grad-reduce-in-bf16") || in_.word("main-grads-dtype") == "bf16";
+    const bool sums_bf16 = in_.flag("grad-reduce-in-bf16") || in_.word("main-grads-dtype") == "bf16" ||
+                           in_.word("grad-sync-dtype") == "bf16";  // the last is NeMo's
+    const bool engine = runs_deepspeed(in_);                       // whose formats are DeepSpeed's
     const char* const why = "Megatron's formats of weights, gradients and states";
     for (const char* name : {"bf16", "fp16"}) {
       if (!in_.is_unknown(name)) continue;
@@ -162,10 +164,10 @@ class MegatronReader {
     } else if (bf16 || fp16) {
       const Argument& found = *in_.find_first({bf16 ? "bf16" : "fp16", "precision"});
       out_.set("precision", bf16 ? "bf16" : "fp16", found.words(), found.where);
-      out_.assume("parallel.states", sums_bf16 || (fp16 && !sums_fp32) ? "mixed-16" : "mixed", why);
+      if (!engine) out_.assume("parallel.states", sums_bf16 || (fp16 && !sums_fp32) ? "mixed-16" : "mixed", why);
     } else {
       out_.assume("precision", "fp32", "no --bf16, --fp16, --fp8-format or --fp4-format");
-      out_.assume("parallel.states", "fp32", why);
+      if (!engine) out_.assume("parallel.states", "fp32", why);
     }
   }
 
@@ -192,15 +194,7 @@ class MegatronReader {
 
   void read_data_parallel() {
     read_fusions();
-    const bool overlapped = in_.flag("overlap-grad-reduce");
-    if (in_.flag("use-torch-fsdp2")) {
-      out_.assume("overlap", "backward", "PyTorch's FSDP2 scatters gradients beside backward, whatever flags say");
-    } else if (overlapped) {
-      out_.set("overlap", "backward", "--overlap-grad-reduce", in_.find("overlap-grad-reduce")->where);
-    } else {
-      out_.assume("overlap", "none", "no --overlap-grad-reduce: Megatron reduces gradients after backward");
-    }
-    const int zero = read_sharding();
+    const int zero = read_megatron_sharding(in_, out_);
     // Where none is stated plan/messages.h has Megatron's own size. Elements, of 4 bytes in fp32 and 2 otherwise.
     if (const auto bucket = in_.count("ddp-bucket-size")) {
       const Argument& found = *in_.find("ddp-bucket-size");
@@ -215,7 +209,10 @@ class MegatronReader {
     };
     switched("optimizer-cpu-offload", "parallel.offload_optimizer");
     switched("cpu-offloading", "parallel.offload_activations");
-    if (zero > 0 && zero < 3) switched("overlap-param-gather", "parallel.overlap_gather");
+    if (zero > 0 && zero < 3) {
+      switched("overlap-param-gather", "parallel.overlap_gather");
+      switched("overlap-param-sync", "parallel.overlap_gather");  // NeMo
+    }
     if (!in_.flag("fp8-param-gather")) return;
     if (eight_ && zero > 0) {
       switched("fp8-param-gather", "parallel.gather_fp8");
@@ -223,58 +220,6 @@ class MegatronReader {
       const Argument& found = *in_.find("fp8-param-gather");
       out_.leave_out(found.words(), "of no effect without --fp8-format and a distributed optimizer", found.where);
     }
-  }
-
-  /// What replicas share out, as a stage of ZeRO.
-  int read_sharding() {
-    int zero = 0;
-    const Argument* said = nullptr;
-    if (in_.flag("use-distributed-optimizer")) {
-      zero = 1;
-      said = in_.find("use-distributed-optimizer");
-    }
-    if (const Argument* found = read_strategy(zero); found != nullptr) said = found;
-    if (in_.flag("use-torch-fsdp2")) {
-      zero = 3;
-      said = in_.find("use-torch-fsdp2");
-    }
-    if (said != nullptr) out_.set("parallel.zero", zero, said->words(), said->where);
-    if (const auto copies = in_.count("num-distributed-optimizer-instances"); copies && *copies > 1) {
-      const Argument& found = *in_.find("num-distributed-optimizer-instances");
-      // Context ranks share as well.
-      const std::int64_t data =
-          out_.count_of("parallel.data") * std::max<std::int64_t>(out_.count_of("parallel.context"), 1);
-      if (data > 0 && data % *copies == 0) {
-        out_.set("parallel.shard_ranks", data / *copies, found.words(), found.where);
-      } else {
-        out_.ask("parallel.shard_ranks", found.words() + ": data-parallel times context ranks, divided by it",
-                 found.where);
-      }
-    }
-    return zero;
-  }
-
-  /// Megatron-FSDP's word for it; null: it says none.
-  const Argument* read_strategy(int& zero) {
-    const std::string strategy = in_.word("data-parallel-sharding-strategy");
-    if (strategy.empty()) return nullptr;
-    const Argument& found = *in_.find("data-parallel-sharding-strategy");
-    // Without the switch Megatron looks at no strategy, though its list of arguments has one.
-    if (!in_.flag("use-megatron-fsdp") && !in_.flag("use-custom-fsdp")) {
-      if (strategy != "no_shard") {
-        out_.leave_out(found.words(), "of no effect without --use-megatron-fsdp", found.where);
-      }
-      return nullptr;
-    }
-    static constexpr std::array<std::string_view, 4> kStages{"no_shard", "optim", "optim_grads", "optim_grads_params"};
-    const auto* stage = std::find(kStages.begin(), kStages.end(), strategy);
-    if (stage == kStages.end()) {
-      out_.fault(fmt::format("'{}'", shown(found.words())), found.where,
-                 {"valid: no_shard, optim, optim_grads, optim_grads_params"});
-    } else {
-      zero = static_cast<int>(stage - kStages.begin());
-    }
-    return &found;
   }
 
   void read_pipeline() {
@@ -422,8 +367,9 @@ class MegatronReader {
   }
 
   void read_overlaps() {
-    if (in_.flag("tp-comm-overlap") && tensor_ > 1) {
-      out_.set("parallel.overlap_tensor", "yes", "--tp-comm-overlap", in_.find("tp-comm-overlap")->where);
+    for (const char* name : {"tp-comm-overlap", "ub-tp-comm-overlap"}) {  // the second is NeMo's
+      if (!in_.flag(name) || tensor_ <= 1) continue;
+      out_.set("parallel.overlap_tensor", "yes", fmt::format("--{}", name), in_.find(name)->where);
     }
     if (in_.flag("enable-cuda-graph") || in_.flag("external-cuda-graph")) {
       const Argument& found = *in_.find_first({"enable-cuda-graph", "external-cuda-graph"});
@@ -448,7 +394,7 @@ Expected<LaunchImport> megatron(std::string_view text, const std::string& file, 
   if (!out.failed()) {
     MegatronReader reader(*arguments, out);
     reader.read();
-    read_sbatch(text, file, arguments->has("nproc-per-node"), out);
+    read_sbatch(text, file, arguments->has("nproc-per-node") || arguments->has("num-gpus"), out);
     read_megatron_model(*arguments, options, out);
     report_rest(*arguments, out);
   }

@@ -114,6 +114,12 @@ constexpr auto kPassedBy = std::to_array<std::string_view>({
     "te-rng-tracker",
     "enable-experimental",
     "use-legacy-models",
+    // Megatron-DeepSpeed's --checkpoint-activations says it.
+    "deepspeed-activation-checkpointing",
+    "deepspeed-mpi",
+    // DeepSpeed's launcher and NeMo's sections without a part in a step.
+    "hostfile",
+    "optim-name",
 });
 
 /// Options that change a step's time and have no setting.
@@ -177,13 +183,7 @@ void report_rest(Arguments& arguments, Builder& out) {
                        (slip == std::string::npos ? "" : " (" + why.substr(slip + 2) + ")"));
     }
   }
-  constexpr std::size_t kMostNamed = 20;
-  const std::size_t all = others.size();
-  if (all > kMostNamed) {
-    others.resize(kMostNamed);
-    others.push_back(fmt::format("and {} more", all - kMostNamed));
-  }
-  if (!others.empty()) out.leave_out(fmt::format("{} options", all), "no rule here: " + join(others), {});
+  if (!others.empty()) out.leave_out(fmt::format("{} options", others.size()), "no rule here: " + join(others), {});
   for (const Argument& argument : arguments.unknown()) {
     out.leave_out(argument.words().substr(3), "not known, and so are the options in it (--define NAME=VALUE)",
                   argument.where);

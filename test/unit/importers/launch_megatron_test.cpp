@@ -46,3 +46,72 @@ TEST_CASE("launch: null in YAML states nothing", "[unit][io][launch]") {
   CHECK(launch.model);
   CHECK(left_out(launch).empty());
 }
+
+TEST_CASE("launch: Megatron-DeepSpeed's stages, heads and GPUs", "[unit][io][launch]") {
+  const auto read = [](const std::string& more) { return megatron("--micro-batch-size 1 --deepspeed " + more); };
+  const LaunchImport second = read("--bf16 --zero-stage 2 --deepspeed_config ds.json");
+  CHECK(value(second, "parallel.zero") == "2");
+  CHECK(value(second, "parallel.states") == "mixed-16");
+  CHECK(value(second, "overlap") == "none");
+  CHECK_THAT(left_out(second), Contains("overlap_comm and buckets"));
+  CHECK(value(read("--fp16 --zero-stage 3"), "overlap") == "backward");
+  // BLOOM: bf16 without ZeRO is BF16_Optimizer, which shares states and sums in fp32.
+  const LaunchImport bloom = read("--bf16 --zero-stage=0");
+  CHECK(value(bloom, "parallel.zero") == "1");
+  CHECK(value(bloom, "parallel.states") == "mixed");
+  CHECK(value(read("--fp16 --zero-stage 0"), "parallel.zero") == "0");
+  CHECK(value(read("--bf16"), "parallel.zero") == "?");
+  CHECK(value(megatron("micro_batch_size ..... 1\nnum_layers ..... 2\nzero_stage ..... 1.0\ndeepspeed ..... True\n"),
+              "parallel.zero") == "1");
+  CHECK(value(megatron("micro_batch_size ..... 1\nnum_layers ..... 2\nzero_stage ..... 1.0\ndeepspeed ..... False\n"),
+              "parallel.zero") == "-");
+  CHECK_THAT(refused(LaunchFormat::kMegatron, "--micro-batch-size 1 --deepspeed --zero-stage 5", "a.sh"),
+             Contains("valid: 0, 1, 2, 3"));
+
+  const LaunchImport started = megatron("deepspeed --num_gpus 4 --num_nodes 2 pretrain_gpt.py --micro-batch-size 1");
+  CHECK(value(started, "nodes") == "2");
+  CHECK(value(started, "gpus_per_node") == "4");
+
+  const std::string model =
+      "--micro-batch-size 1 --num-layers 1 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+      "--max-position-embeddings 32 --vocab-size 100 ";
+  const auto parameters = [&](const std::string& more) {
+    const LaunchImport launch = megatron(model + more);
+    REQUIRE(launch.model);
+    const auto built = io::build_model(*launch.model);
+    REQUIRE(built);
+    return built->parameters();
+  };
+  // Two groups instead of four heads: 2 (keys, values) * 2 heads * 16 * (64 + 1 of the bias) fewer.
+  CHECK(parameters("") - parameters("--num-key-value-heads 2") == 2 * 2 * 16 * 65);
+  CHECK(parameters("--num-key-value-heads 2") == parameters("--group-query-attention --num-query-groups 2"));
+}
+
+TEST_CASE("launch: NeMo's optimizer and overlaps", "[unit][io][launch]") {
+  const auto read = [](const std::string& optim, const std::string& more = "") {
+    return taken(LaunchFormat::kMegatron,
+                 "trainer: {precision: bf16}\nmodel:\n  micro_batch_size: 1\n  tensor_model_parallel_size: 2\n" + more +
+                     "  optim:\n" + optim + "    sched: {name: CosineAnnealing}\n",
+                 {}, "conf.yaml");
+  };
+  const LaunchImport apex =
+      read("    name: distributed_fused_adam\n    overlap_grad_sync: True\n    overlap_param_sync: True\n",
+           "  ub_tp_comm_overlap: True\n");
+  CHECK(value(apex, "parallel.zero") == "1");
+  CHECK(value(apex, "overlap") == "backward");
+  CHECK(value(apex, "parallel.overlap_gather") == "yes");
+  CHECK(value(apex, "parallel.overlap_tensor") == "yes");
+  CHECK(value(read("    name: distributed_fused_adam\n    overlap_grad_sync: False\n"), "overlap") == "none");
+  CHECK(value(read("    name: distributed_fused_adam\n"), "overlap") == "backward");
+  const LaunchImport core = read("    name: mcore_distributed_optim\n    grad_sync_dtype: bf16\n");
+  CHECK(value(core, "parallel.zero") == "1");
+  CHECK(value(core, "overlap") == "none");
+  CHECK(value(core, "parallel.states") == "mixed-16");
+  CHECK(value(read("    name: fused_adam\n    overlap_param_sync: True\n"), "parallel.zero") == "-");
+}
+
+TEST_CASE("launch: every option without a rule is named", "[unit][io][launch]") {
+  std::string options = "--micro-batch-size 1";
+  for (int i = 0; i < 30; ++i) options += " --own-option-" + std::to_string(i) + " x";
+  CHECK_THAT(left_out(megatron(options)), Contains("30 options") && Contains("--own-option-29"));
+}
