@@ -155,12 +155,13 @@ class MegatronReader {
     if (bf16 && fp16) out_.fault("both --bf16 and --fp16", in_.find_first({"fp16", "precision"})->where, {"keep one"});
     if (narrower) {
       out_.set("precision", "fp4", four->words(), four->where);
-      out_.assume("parallel.states", "mixed", why);
+      out_.assume("parallel.states", sums_bf16 ? "mixed-16" : "mixed", why);
     } else if (eight) {
       out_.set("precision", "fp8", fp8->words(), fp8->where);
       // Megatron's help: "do not use any other intermediate dtype".
       const bool primary = in_.flag("fp8-param-gather") && in_.flag("use-distributed-optimizer");
       out_.assume("parallel.states", primary ? "fp8-primary" : "fp8", why);
+      if (sums_bf16) keep_sixteen();
     } else if (bf16 || fp16) {
       const Argument& found = *in_.find_first({bf16 ? "bf16" : "fp16", "precision"});
       out_.set("precision", bf16 ? "bf16" : "fp16", found.words(), found.where);
@@ -169,6 +170,14 @@ class MegatronReader {
       out_.assume("precision", "fp32", "no --bf16, --fp16, --fp8-format or --fp4-format");
       if (!engine) out_.assume("parallel.states", "fp32", why);
     }
+  }
+
+  /// No format of states has weights of 8 bits and gradients of 16: they are sent as such, and counted in fp32.
+  void keep_sixteen() {
+    const Argument& found = *in_.find_first({"grad-reduce-in-bf16", "main-grads-dtype", "grad-sync-dtype"});
+    out_.set("strategy.gradients", "bf16", found.words(), found.where);
+    out_.leave_out(found.words() + " beside fp8", "gradients are sent in 16 bits, but stand in 32 in memory",
+                   found.where);
   }
 
   /// --no-NAME, or NAME as False in the printed list and in YAML.

@@ -115,3 +115,14 @@ TEST_CASE("launch: every option without a rule is named", "[unit][io][launch]") 
   for (int i = 0; i < 30; ++i) options += " --own-option-" + std::to_string(i) + " x";
   CHECK_THAT(left_out(megatron(options)), Contains("30 options") && Contains("--own-option-29"));
 }
+
+TEST_CASE("launch: megatron's gradients of 16 bits beside products of 8", "[unit][io][launch]") {
+  const std::string eight = "--micro-batch-size 1 --bf16 --fp8-format hybrid ";
+  const LaunchImport sixteen = megatron(eight + "--grad-reduce-in-bf16");
+  CHECK(value(sixteen, "parallel.states") == "fp8");
+  CHECK(value(sixteen, "strategy.gradients") == "bf16");
+  CHECK_THAT(left_out(sixteen), Contains("stand in 32 in memory"));
+  CHECK(value(megatron(eight), "strategy.gradients") == "-");
+  CHECK(value(megatron("--micro-batch-size 1 --bf16 --fp4-format e2m1 --grad-reduce-in-bf16"), "parallel.states") ==
+        "mixed-16");
+}
