@@ -192,6 +192,25 @@ void read_leaves(const io::Node& node, const std::string& key, Arguments& argume
   arguments.add(std::move(argument));
 }
 
+/// Whether a command shows words and runs none.
+bool only_shows(const std::vector<shell::Word>& words) {
+  return words.front().text == "echo" || words.front().text == "printf";
+}
+
+bool same_words(const std::vector<shell::Word>& a, const std::vector<shell::Word>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const shell::Word& left, const shell::Word& right) { return left.text == right.text; });
+}
+
+/// Commands once each, without those that are shown before they run.
+void keep_run(std::vector<std::vector<shell::Word>>& found) {
+  if (!std::all_of(found.begin(), found.end(), only_shows)) std::erase_if(found, only_shows);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto repeated = [&](const auto& words) { return same_words(words, found[i]); };
+    found.erase(std::remove_if(found.begin() + static_cast<std::ptrdiff_t>(i) + 1, found.end(), repeated), found.end());
+  }
+}
+
 void read_script_words(const shell::Script& script, const std::string& file, Arguments& arguments, Builder& out) {
   std::vector<std::vector<shell::Word>> found;
   bool bare = false;  // the group before was options alone, each line of them a "command"
@@ -208,6 +227,7 @@ void read_script_words(const shell::Script& script, const std::string& file, Arg
     found.push_back(std::move(words));
   }
   std::erase_if(found, [](const auto& words) { return !has_sign(words); });
+  keep_run(found);
   if (found.empty()) {
     std::vector<shell::Word> all;
     for (const auto& value : script.values) {

@@ -27,7 +27,14 @@ class ExpertsReader {
  private:
   void read_dispatch() {
     const Argument* found = in_.find_first({"moe-token-dispatcher-type", "moe-enable-deepep"});
-    if (found == nullptr || !out_.has("parallel.expert")) return;
+    if (!out_.has("parallel.expert") || out_.count_of("parallel.expert") == 1) return;
+    if (found == nullptr) {
+      // megatron/core/transformer/transformer_config.py: moe_token_dispatcher_type
+      return out_.ask(
+          "parallel.expert_dispatch",
+          "no --moe-token-dispatcher-type, Megatron's own is allgather: copies (alltoall) or once (flex) is "
+          "modelled");
+    }
     const std::string way = in_.word("moe-token-dispatcher-type");
     if (way == "flex" || in_.flag("moe-enable-deepep")) {
       out_.set("parallel.expert_dispatch", "once", found->words(), found->where);

@@ -174,7 +174,10 @@ class MegatronReader {
 
   /// No format of states has weights of 8 bits and gradients of 16: they are sent as such, and counted in fp32.
   void keep_sixteen() {
-    const Argument& found = *in_.find_first({"grad-reduce-in-bf16", "main-grads-dtype", "grad-sync-dtype"});
+    const char* const name = in_.flag("grad-reduce-in-bf16")          ? "grad-reduce-in-bf16"
+                             : in_.word("main-grads-dtype") == "bf16" ? "main-grads-dtype"
+                                                                      : "grad-sync-dtype";
+    const Argument& found = *in_.find(name);
     out_.set("strategy.gradients", "bf16", found.words(), found.where);
     out_.leave_out(found.words() + " beside fp8", "gradients are sent in 16 bits, but stand in 32 in memory",
                    found.where);

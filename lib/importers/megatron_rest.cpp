@@ -117,9 +117,7 @@ constexpr auto kPassedBy = std::to_array<std::string_view>({
     // Megatron-DeepSpeed's --checkpoint-activations says it.
     "deepspeed-activation-checkpointing",
     "deepspeed-mpi",
-    // DeepSpeed's launcher and NeMo's sections without a part in a step.
     "hostfile",
-    "optim-name",
 });
 
 /// Options that change a step's time and have no setting.
@@ -159,9 +157,22 @@ bool usual(const Argument& argument) {
   return off(value);
 }
 
+/// Optimizers but Adam and SGD are counted as Adam.
+void report_optimizer(Arguments& arguments, Builder& out) {
+  for (const char* name : {"optimizer", "optim-name"}) {
+    const std::string kind = arguments.word(name);
+    if (kind.empty() || kind == "sgd" || kind == "mcore_distributed_optim" || kind.find("adam") != std::string::npos) {
+      continue;
+    }
+    const Argument& found = *arguments.find(name);
+    out.leave_out(found.words(), "its states and its update are counted as Adam's", found.where);
+  }
+}
+
 }  // namespace
 
 void report_rest(Arguments& arguments, Builder& out) {
+  report_optimizer(arguments, out);
   for (const Unmodelled& row : kUnmodelled) {
     const Argument* found = arguments.find(row.name);
     if (found == nullptr || (found->values.size() == 1 && !arguments.is_unknown(row.name) && usual(*found))) {

@@ -126,3 +126,27 @@ TEST_CASE("launch: megatron's gradients of 16 bits beside products of 8", "[unit
   CHECK(value(megatron("--micro-batch-size 1 --bf16 --fp4-format e2m1 --grad-reduce-in-bf16"), "parallel.states") ==
         "mixed-16");
 }
+
+TEST_CASE("launch: megatron, experts without a dispatcher and other optimizers", "[unit][io][launch]") {
+  const std::string experts = "--micro-batch-size 1 --expert-model-parallel-size ";
+  // Megatron's own, allgather, is asked for as if it were spelt out.
+  CHECK(value(megatron(experts + "2"), "parallel.expert_dispatch") == "?");
+  CHECK(value(megatron(experts + "2 --moe-token-dispatcher-type allgather"), "parallel.expert_dispatch") == "?");
+  CHECK(value(megatron(experts + "2 --moe-token-dispatcher-type alltoall"), "parallel.expert_dispatch") == "copies");
+  CHECK(value(megatron(experts + "1"), "parallel.expert_dispatch") == "-");
+  CHECK_THAT(left_out(megatron("--micro-batch-size 1 --optimizer muon")), Contains("--optimizer muon"));
+  for (const char* known : {"adam", "sgd"}) {
+    CHECK(left_out(megatron(std::string("--micro-batch-size 1 --optimizer ") + known)).empty());
+  }
+}
+
+TEST_CASE("launch: a command that is shown before it runs is one command", "[unit][io][launch]") {
+  const std::string set = "CMD=\"torchrun pretrain_gpt.py --num-layers 2 --micro-batch-size 3\"\n";
+  CHECK(value(megatron(set + "echo $CMD\neval $CMD\n"), "batch") == "3");
+  CHECK(value(megatron(set + "printf '%s' \"$CMD\"\n$CMD\n"), "batch") == "3");
+  CHECK(value(megatron(set + "$CMD\n$CMD\n"), "batch") == "3");
+  // Shown alone, it is still what the file has.
+  CHECK(value(megatron(set + "echo $CMD\n"), "batch") == "3");
+  CHECK_THAT(refused(LaunchFormat::kMegatron, set + "eval $CMD\neval $CMD --micro-batch-size 4\n", "a.sh"),
+             Contains("2 commands"));
+}
