@@ -5,6 +5,7 @@
 #include <array>
 
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/plural.h"
 #include "megatron_arguments.h"
 
 namespace ddlsim::importers::launch {
@@ -194,7 +195,10 @@ void report_rest(Arguments& arguments, Builder& out) {
                        (slip == std::string::npos ? "" : " (" + why.substr(slip + 2) + ")"));
     }
   }
-  if (!others.empty()) out.leave_out(fmt::format("{} options", others.size()), "no rule here: " + join(others), {});
+  if (!others.empty()) {
+    const auto count = static_cast<std::int64_t>(others.size());
+    out.leave_out(fmt::format("{} {}", count, in_number(count, "option")), "no rule here: " + join(others), {});
+  }
   for (const Argument& argument : arguments.unknown()) {
     out.leave_out(argument.words().substr(3), "not known, and so are the options in it (--define NAME=VALUE)",
                   argument.where);

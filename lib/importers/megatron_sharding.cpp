@@ -6,7 +6,6 @@
 
 #include "ddlsim/support/quantity_io.h"
 #include "megatron_arguments.h"
-#include "shell_words.h"
 
 namespace ddlsim::importers::launch {
 namespace {

@@ -331,8 +331,9 @@ class TitanReader {
     const bool none = !fsdp_ && cut_;  // no mixed precision at all
     if (none && kind == "bfloat16") {
       kind = "float32";
-      if (compute)
+      if (compute) {
         out_.leave_out(compute.words, "of no effect without FSDP beside tensor ranks or stages", compute.where());
+      }
     }
     const bool brain = stored && in_.word(stored) == "bfloat16";
     const auto eight = read_float8();
