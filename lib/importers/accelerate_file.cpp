@@ -203,7 +203,10 @@ class AccelerateReader {
       return;
     }
     const auto stage = in_.find("deepspeed_config.zero_stage");
-    if (const auto level = in_.count(stage, 0)) {
+    const auto level = in_.count(stage, 0);
+    if (!level) {
+      out_.assume("parallel.zero", "2", "no zero_stage: accelerate's own");
+    } else {
       if (*level > 3) out_.fault(fmt::format("'{}'", stage.words), stage.where(), {"valid: 0, 1, 2, 3"});
       out_.set("parallel.zero", *level, stage.words, stage.where());
     }
@@ -223,7 +226,7 @@ class AccelerateReader {
     }
     const auto zero3 = in_.find("deepspeed_config.zero3_save_16bit_model");
     if (zero3) out_.pass_by();
-    out_.assume("parallel.states", "mixed-16", "DeepSpeed's gradients are of 16 bits");
+    assume_deepspeed({.stage = level.value_or(2)}, out_);
   }
 
   Tree in_;

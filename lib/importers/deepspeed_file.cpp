@@ -148,14 +148,8 @@ class DeepSpeedReader {
     if (half || brain) {
       const auto& found = brain ? bf16 : fp16;
       out_.set("precision", brain ? "bf16" : "fp16", found.words, found.where());
-      const auto sums = in_.find("data_types.grad_accum_dtype");
-      const bool wide = in_.word(sums) == "fp32";
-      out_.assume("parallel.states", wide ? "mixed" : "mixed-16",
-                  wide ? "data_types.grad_accum_dtype = fp32"
-                       : "DeepSpeed's gradients are of 16 bits unless data_types says otherwise");
-    } else if (!out_.has("precision")) {
+    } else {
       out_.assume("precision", "fp32", "neither fp16 nor bf16 is enabled");
-      out_.assume("parallel.states", "fp32", "neither fp16 nor bf16 is enabled");
     }
     in_.close("fp16.auto_cast");
   }
@@ -170,15 +164,19 @@ class DeepSpeedReader {
       stage = *value;
       out_.set("parallel.zero", stage, found.words, found.where());
     }
-    // DeepSpeed's own: off for stage 1 and 2, on for stage 3.
     const auto overlap = in_.find("zero_optimization.overlap_comm");
     const auto overlapped = in_.flag(overlap);
-    if (overlapped) {
+    const bool asked = Tree::is_auto(found);
+    if (overlapped && (asked || stage > 0)) {
       out_.set("overlap", *overlapped ? "backward" : "none", overlap.words, overlap.where());
-    } else if (stage > 0) {
-      out_.assume("overlap", stage == 3 ? "backward" : "none",
-                  fmt::format("no overlap_comm: DeepSpeed's own of stage {}", stage));
+    } else if (overlapped.value_or(false)) {
+      out_.leave_out(overlap.words, "of no effect without a stage of ZeRO", overlap.where());
     }
+    const auto sums = in_.find("data_types.grad_accum_dtype");
+    assume_deepspeed({.stage = asked ? std::nullopt : std::optional(stage),
+                      .overlapped = overlapped,
+                      .wide = in_.word(sums) == "fp32"},
+                     out_);
     const auto shards = in_.find("zero_optimization.mics_shard_size");
     if (shards && in_.word(shards) != "-1") {
       if (const auto ranks = in_.count(shards)) out_.set("parallel.shard_ranks", *ranks, shards.words, shards.where());
@@ -186,6 +184,9 @@ class DeepSpeedReader {
     const auto bucket = in_.find("zero_optimization.reduce_bucket_size");
     if (Tree::is_auto(bucket)) {
       out_.leave_out(bucket.words, "the trainer decides; strategy.bucket says what is taken", bucket.where());
+    } else if (out_.value_of("parallel.states") == kAsked && bucket) {
+      out_.ask("strategy.bucket", bucket.words + " elements, of the bytes that precision and parallel.states give one",
+               bucket.where());
     } else if (const auto elements = in_.count(bucket)) {
       const std::int64_t width = out_.bytes_of_gradients();
       out_.set("strategy.bucket", fmt::format("{} B", *elements * width),
@@ -269,6 +270,43 @@ class DeepSpeedReader {
 };
 
 }  // namespace
+
+// deepspeed/runtime/engine.py, _do_optimizer_sanity_check and get_data_types: ZeRO sums in the weights' format unless
+// data_types says otherwise. Without ZeRO states are whole, in fp16 and, since 0.17.6, in bf16 (pull request 7515);
+// before that, and where PipelineEngine runs the model, bf16 takes BF16_Optimizer: fp32 sums, states shared as by
+// stage 1. Without ZeRO the engine reduces after backward (allreduce_gradients); zero/config.py has overlap_comm.
+void assume_deepspeed(const DeepSpeedEngine& engine, Builder& out) {
+  const std::string precision = out.value_of("precision");
+  const bool sixteen = precision == "bf16" || precision == "fp16";
+  const bool whole = engine.stage == 0;
+  const bool sharing = precision == "bf16" && whole && (engine.wide || engine.piped);
+  if (sharing) {
+    const char* const why = "bf16 without ZeRO: DeepSpeed's BF16_Optimizer shares states and sums in fp32";
+    out.set("parallel.zero", 1, why, {});
+    out.assume("parallel.states", "mixed", why);
+    out.assume("strategy.gradients", "bf16", "DeepSpeed sends gradients in the weights' format");
+  } else if (precision == kAsked) {
+    out.ask("parallel.states", "mixed-16 in bf16 or fp16 (DeepSpeed's gradients are of 16 bits), fp32 in fp32");
+  } else if (sixteen && engine.wide) {
+    out.assume("parallel.states", "mixed", "data_types.grad_accum_dtype = fp32");
+  } else if (sixteen) {
+    out.assume("parallel.states", "mixed-16", "DeepSpeed's gradients are of 16 bits unless data_types says otherwise");
+  } else if (precision == "fp32") {
+    out.assume("parallel.states", "fp32", "DeepSpeed without a format of 16 bits");
+  }
+  if (precision == "bf16" && whole && !sharing) {
+    out.leave_out("bf16 without ZeRO",
+                  "states are whole, as since DeepSpeed 0.17.6; before that they are shared: state parallel.zero 1 and "
+                  "parallel.states mixed",
+                  {});
+  }
+  if (whole) {
+    out.assume("overlap", "none", "DeepSpeed without ZeRO reduces gradients after backward");
+  } else if (engine.stage && !engine.overlapped) {
+    out.assume("overlap", *engine.stage == 3 ? "backward" : "none",
+               fmt::format("no overlap_comm: DeepSpeed's own of stage {}", *engine.stage));
+  }
+}
 
 void read_deepspeed(const io::Node& root, Builder& out) {
   if (root.kind != io::NodeKind::kMap) {

@@ -13,6 +13,16 @@ namespace wl = ddlsim::workload;
 constexpr wl::Combine kProduct{.product = true};
 constexpr wl::Combine kGated{.product = true, .gated = true};
 
+/// What a configuration's class has where config.json leaves a key out (transformers, configuration_<model_type>.py);
+/// 0: it follows from other keys, or has to be stated. Null is stated: no window, as many key heads as heads.
+struct ClassSizes {
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t width = 0;  // head_dim
+  std::int64_t window = 0;
+  std::int64_t vocabulary = 0;
+};
+
 /// What sets the members of the family apart (transformers, modeling_<model_type>.py).
 struct Traits {
   std::string_view model_type;
@@ -23,22 +33,35 @@ struct Traits {
   bool gemma = false;                                           // tied, and the embedding scaled
   enum class Mixture { kNone, kMixtral, kQwen, kDeepseek, kLlama4 } mixture = Mixture::kNone;
   bool whole_norm = false;  // a norm of all heads' queries at once, and one of the keys
-  bool oss = false;         // gpt_oss: sinks, biases everywhere, every other block windowed
+  ClassSizes usual{};
+  bool oss = false;  // gpt_oss: sinks, biases everywhere, every other block windowed
 };
 
 constexpr std::array kTraits{
     Traits{.model_type = "llama", .bias = Traits::Bias::kStated},
-    Traits{.model_type = "mistral"},
-    Traits{.model_type = "mixtral", .mixture = Traits::Mixture::kMixtral},
-    Traits{.model_type = "qwen2", .bias = Traits::Bias::kQkv},
+    Traits{.model_type = "mistral", .usual = {.kv_heads = 8, .window = 4096}},
+    Traits{.model_type = "mixtral", .mixture = Traits::Mixture::kMixtral, .usual = {.kv_heads = 8}},
+    Traits{.model_type = "qwen2", .bias = Traits::Bias::kQkv, .usual = {.kv_heads = 32}},
     Traits{.model_type = "qwen2_moe", .bias = Traits::Bias::kQkv, .mixture = Traits::Mixture::kQwen},
-    Traits{.model_type = "qwen3", .bias = Traits::Bias::kStated, .qk_norm = true},
+    Traits{
+        .model_type = "qwen3", .bias = Traits::Bias::kStated, .qk_norm = true, .usual = {.kv_heads = 32, .width = 128}},
     Traits{
         .model_type = "qwen3_moe", .bias = Traits::Bias::kStated, .qk_norm = true, .mixture = Traits::Mixture::kQwen},
-    Traits{.model_type = "gemma", .bias = Traits::Bias::kStated, .gemma = true},
-    Traits{.model_type = "gemma2", .bias = Traits::Bias::kStated, .sandwich = true, .gemma = true},
-    Traits{
-        .model_type = "gemma3_text", .bias = Traits::Bias::kStated, .qk_norm = true, .sandwich = true, .gemma = true},
+    Traits{.model_type = "gemma",
+           .bias = Traits::Bias::kStated,
+           .gemma = true,
+           .usual = {.heads = 16, .kv_heads = 16, .width = 256, .vocabulary = 256'000}},
+    Traits{.model_type = "gemma2",
+           .bias = Traits::Bias::kStated,
+           .sandwich = true,
+           .gemma = true,
+           .usual = {.heads = 8, .kv_heads = 4, .width = 256, .window = 4096, .vocabulary = 256'000}},
+    Traits{.model_type = "gemma3_text",
+           .bias = Traits::Bias::kStated,
+           .qk_norm = true,
+           .sandwich = true,
+           .gemma = true,
+           .usual = {.heads = 8, .kv_heads = 4, .width = 256, .window = 4096, .vocabulary = 262'208}},
     Traits{.model_type = "phi3", .fused = true},
     Traits{.model_type = "deepseek_v2", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
     Traits{.model_type = "deepseek_v3", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
@@ -49,8 +72,15 @@ constexpr std::array kTraits{
            .mixture = Traits::Mixture::kQwen},
     Traits{.model_type = "mimo", .bias = Traits::Bias::kQkv},
     Traits{.model_type = "minimax_m2", .mixture = Traits::Mixture::kMixtral, .whole_norm = true},
-    Traits{.model_type = "gpt_oss", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kMixtral, .oss = true},
-    Traits{.model_type = "llama4_text", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kLlama4},
+    Traits{.model_type = "gpt_oss",
+           .bias = Traits::Bias::kStated,
+           .mixture = Traits::Mixture::kMixtral,
+           .usual = {.kv_heads = 8, .width = 64, .window = 128},
+           .oss = true},
+    Traits{.model_type = "llama4_text",
+           .bias = Traits::Bias::kStated,
+           .mixture = Traits::Mixture::kLlama4,
+           .usual = {.kv_heads = 8, .width = 128}},
     Traits{.model_type = "deepseek_v32", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
     Traits{.model_type = "glm_moe_dsa", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
     Traits{.model_type = "kimi_k2", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
@@ -76,9 +106,9 @@ class Decoder {
         stack_(sequence_of(config, request, "max_position_embeddings", false)),
         hidden_(config.size("hidden_size")),
         blocks_(config.size("num_hidden_layers", {1, kMostBlocks})),
-        heads_(config.size("num_attention_heads")),
+        heads_(size_of("num_attention_heads", traits.usual.heads)),
         inner_(config.size("intermediate_size")),
-        vocabulary_(config.size("vocab_size")),
+        vocabulary_(size_of("vocab_size", traits.usual.vocabulary)),
         tied_(config.flag_or("tie_word_embeddings", traits.gemma)) {
     latent_ = traits.mixture == Traits::Mixture::kDeepseek;
     llama4_ = traits.mixture == Traits::Mixture::kLlama4;
@@ -117,6 +147,14 @@ class Decoder {
   }
 
  private:
+  /// A size that the class may have by default.
+  std::int64_t size_of(const char* key, std::int64_t usual) {
+    return usual > 0 && !config_.names(key) ? usual : config_.size(key);
+  }
+  std::optional<std::int64_t> optional_size_of(const char* key, std::int64_t usual) {
+    return usual > 0 && !config_.names(key) ? std::optional(usual) : config_.optional_size(key);
+  }
+
   void read_attention() {
     bias_ = traits_.bias == Traits::Bias::kStated && config_.flag_or("attention_bias", traits_.oss);
     qkv_bias_ = bias_;
@@ -131,12 +169,12 @@ class Decoder {
       value_width_ = config_.size("v_head_dim");
       return;
     }
-    kv_heads_ = config_.size_or("num_key_value_heads", heads_);
+    kv_heads_ = optional_size_of("num_key_value_heads", traits_.usual.kv_heads).value_or(heads_);
     if (heads_ % kv_heads_ != 0) {
       config_.report("num_key_value_heads",
                      fmt::format("is {}, which does not divide 'num_attention_heads', {}", kv_heads_, heads_));
     }
-    const auto width = config_.optional_size("head_dim");
+    const auto width = optional_size_of("head_dim", traits_.usual.width);
     width_ = width.value_or(std::max<std::int64_t>(1, hidden_ / heads_));
     if (!width && hidden_ % heads_ != 0) {
       config_.report("num_attention_heads",
@@ -148,7 +186,7 @@ class Decoder {
   /// Blocks whose queries look at the nearest tokens only.
   void read_windows() {
     windowed_.assign(static_cast<std::size_t>(blocks_), false);
-    const auto window = config_.optional_size("sliding_window");
+    const auto window = optional_size_of("sliding_window", traits_.usual.window);
     if (!window || !config_.flag_or("use_sliding_window", traits_.bias != Traits::Bias::kQkv)) return;
     window_ = *window;
     const std::vector<std::string> types = config_.texts("layer_types");

@@ -50,6 +50,8 @@ class ConfigReader {
   /// A number above zero; a missing key is `otherwise`, anything else a fault.
   double ratio_or(const char* key, double otherwise);
   [[nodiscard]] bool has(const char* key) const { return find(key) != nullptr; }
+  /// Whether the key is there, be it null.
+  [[nodiscard]] bool names(const char* key) const { return object_->contains(key); }
 
   /// Notes a fault of a key's value.
   void report(const char* key, const std::string& message, std::vector<std::string> notes = {},

@@ -46,6 +46,8 @@ class Builder {
              ErrorCode code = ErrorCode::kInvalidArgument);
 
   [[nodiscard]] bool has(std::string_view path) const;
+  /// Empty when it has none.
+  [[nodiscard]] std::string value_of(std::string_view path) const;
   /// The value of a setting, 0 when it has none or it is asked for.
   [[nodiscard]] std::int64_t count_of(std::string_view path) const;
   /// Of one gradient, by the formats that are set.
@@ -137,6 +139,16 @@ Expected<LaunchImport> accelerate(std::string_view text, const std::string& file
 /// What a framework's code runs as where no launch file says it (importers/training_way.h): fused kernels, attention's.
 /// `framework`: its name in lower case.
 void assume_software(std::string_view framework, Builder& out);
+
+/// What DeepSpeed's engine is told.
+struct DeepSpeedEngine {
+  std::optional<std::int64_t> stage = 0;  // of ZeRO; nothing: not known
+  std::optional<bool> overlapped = {};    // overlap_comm
+  bool wide = false;                      // data_types.grad_accum_dtype = fp32
+  bool piped = false;                     // its PipelineEngine runs the model
+};
+/// Formats of states and when gradients are reduced, by the format that is set and the stage.
+void assume_deepspeed(const DeepSpeedEngine& engine, Builder& out);
 
 /// DeepSpeed's keys of `root`, which may be a part of another file (`deepspeed_config`).
 void read_deepspeed(const io::Node& root, Builder& out);

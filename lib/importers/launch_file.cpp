@@ -87,16 +87,18 @@ void Builder::fault(std::string message, const SourceLocation& where, std::vecto
 
 bool Builder::has(std::string_view path) const { return find(path) != nullptr; }
 
+std::string Builder::value_of(std::string_view path) const {
+  const LaunchSetting* setting = find(path);
+  return setting == nullptr ? std::string() : setting->value;
+}
+
 std::int64_t Builder::count_of(std::string_view path) const {
   const LaunchSetting* setting = find(path);
   if (setting == nullptr) return 0;
   return parse_count(setting->value, {0, kLargest}).value_or(0);
 }
 
-std::int64_t Builder::bytes_of_gradients() const {
-  const LaunchSetting* states = find("parallel.states");
-  return states != nullptr && states->value == "mixed-16" ? 2 : 4;
-}
+std::int64_t Builder::bytes_of_gradients() const { return value_of("parallel.states") == "mixed-16" ? 2 : 4; }
 
 std::int64_t Builder::gpus_per_node() const {
   const std::int64_t used = count_of("gpus_per_node");

@@ -156,11 +156,17 @@ bool read_list(std::string_view text, const std::string& file, Arguments& argume
   return true;
 }
 
-/// Every scalar of a YAML document by its own key, whatever it stands under.
+/// Every scalar of a YAML document by its own key, whatever it stands under; optim.name is no other's name (NeMo).
 void read_leaves(const io::Node& node, const std::string& key, Arguments& arguments, Builder& out) {
   if (node.kind == io::NodeKind::kMap) {
-    for (const io::Entry& entry : node.entries) read_leaves(entry.value, entry.key, arguments, out);
+    for (const io::Entry& entry : node.entries) {
+      const bool optimizer = key == "optim" && entry.key == "name";
+      read_leaves(entry.value, optimizer ? "optim_name" : entry.key, arguments, out);
+    }
     return;
+  }
+  if (node.kind == io::NodeKind::kScalar && (node.text.empty() || is_none(node.text))) {
+    return out.pass_by();  // null is not stated
   }
   Argument argument{dashed(key), {}, node.where};
   const auto add = [&](const io::Node& item) {
@@ -186,6 +192,25 @@ void read_leaves(const io::Node& node, const std::string& key, Arguments& argume
   arguments.add(std::move(argument));
 }
 
+/// Whether a command shows words and runs none.
+bool only_shows(const std::vector<shell::Word>& words) {
+  return words.front().text == "echo" || words.front().text == "printf";
+}
+
+bool same_words(const std::vector<shell::Word>& a, const std::vector<shell::Word>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const shell::Word& left, const shell::Word& right) { return left.text == right.text; });
+}
+
+/// Commands once each, without those that are shown before they run.
+void keep_run(std::vector<std::vector<shell::Word>>& found) {
+  if (!std::all_of(found.begin(), found.end(), only_shows)) std::erase_if(found, only_shows);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto repeated = [&](const auto& words) { return same_words(words, found[i]); };
+    found.erase(std::remove_if(found.begin() + static_cast<std::ptrdiff_t>(i) + 1, found.end(), repeated), found.end());
+  }
+}
+
 void read_script_words(const shell::Script& script, const std::string& file, Arguments& arguments, Builder& out) {
   std::vector<std::vector<shell::Word>> found;
   bool bare = false;  // the group before was options alone, each line of them a "command"
@@ -202,6 +227,7 @@ void read_script_words(const shell::Script& script, const std::string& file, Arg
     found.push_back(std::move(words));
   }
   std::erase_if(found, [](const auto& words) { return !has_sign(words); });
+  keep_run(found);
   if (found.empty()) {
     std::vector<shell::Word> all;
     for (const auto& value : script.values) {
@@ -340,7 +366,15 @@ bool ties_embeddings(Arguments& arguments) {
   return !arguments.flag("untie-embeddings-and-output-weights") && (share == nullptr || arguments.flag(share->name));
 }
 
-void read_sbatch(std::string_view text, const std::string& file, Builder& out) {
+void read_sbatch(std::string_view text, const std::string& file, bool launched, Builder& out) {
+  struct Said {
+    std::int64_t count = 0;
+    std::string line;
+    SourceLocation where;
+  };
+  std::optional<Said> nodes;
+  std::optional<Said> gpus;
+  std::optional<Said> tasks;
   int number = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -348,21 +382,27 @@ void read_sbatch(std::string_view text, const std::string& file, Builder& out) {
     at = end + 1;
     ++number;
     if (!line.starts_with("#SBATCH")) continue;
-    const auto value = [&](std::string_view key) -> std::optional<std::int64_t> {
+    const auto take = [&](std::optional<Said>& said, std::string_view key) {
       const std::size_t found = line.find(key);
-      if (found == std::string_view::npos) return std::nullopt;
+      if (found == std::string_view::npos) return;
       std::string_view rest = line.substr(found + key.size());
-      rest = rest.substr(0, rest.find_first_of(" \t\r#", 1));
-      const auto parsed = parse_count(rest, {1, kLargest});
-      return parsed ? std::optional(*parsed) : std::nullopt;
+      rest.remove_prefix(rest.starts_with('=') || rest.starts_with(' ') ? 1 : 0);
+      rest = rest.substr(0, rest.find_first_of(" \t\r#,"));
+      // "--gres=gpu:a100:8" has the kind of GPU before their number.
+      rest.remove_prefix(rest.rfind(':') + 1);
+      if (const auto count = parse_count(rest, {1, kLargest})) {
+        said = Said{*count, std::string(line), {file, number, 1}};
+      }
     };
-    for (const char* key : {"--nodes=", "--nodes ", " -N "}) {
-      if (const auto nodes = value(key)) out.set("nodes", *nodes, std::string(line), {file, number, 1});
-    }
-    for (const char* key : {"--gpus-per-node=", "--ntasks-per-node=", "--gres=gpu:"}) {
-      if (const auto gpus = value(key)) out.set("gpus_per_node", *gpus, std::string(line), {file, number, 1});
-    }
+    for (const char* key : {"--nodes", " -N"}) take(nodes, key);
+    for (const char* key : {"--gpus-per-node", "--gres=gpu:"}) take(gpus, key);
+    take(tasks, "--ntasks-per-node");
   }
+  if (nodes && out.count_of("nodes") == 0) out.set("nodes", nodes->count, nodes->line, nodes->where);
+  if (out.count_of("gpus_per_node") > 0) return;  // the launcher's word
+  // A task is a launcher's where there is one of it, and otherwise a GPU's where nobody counts GPUs.
+  if (!gpus && tasks && tasks->count > 1 && !launched) gpus = tasks;
+  if (gpus) out.set("gpus_per_node", gpus->count, gpus->line, gpus->where);
 }
 
 }  // namespace ddlsim::importers::launch

@@ -64,8 +64,9 @@ class Arguments {
 Expected<Arguments> read_arguments(std::string_view text, const std::string& file, const LaunchOptions& options,
                                    Builder& out);
 
-/// Servers and GPUs of "#SBATCH --nodes=4" and its like, which a shell takes for a comment.
-void read_sbatch(std::string_view text, const std::string& file, Builder& out);
+/// Servers and GPUs of "#SBATCH --nodes=4" and its like, which a shell takes for a comment. `launched`: a task starts
+/// the processes of a server (torchrun), it is not one of them.
+void read_sbatch(std::string_view text, const std::string& file, bool launched, Builder& out);
 
 /// Takes from `arguments` what describes the model; asks for what is missing of it. Sets `out.result().model`.
 void read_megatron_model(Arguments& arguments, const LaunchOptions& options, Builder& out);
@@ -93,6 +94,15 @@ struct BlockStarts {
 };
 /// Sets the layers of each part of the pipeline: as many blocks in every stage, or as the arguments say.
 void add_megatron_stages(Arguments& arguments, const BlockStarts& blocks, Builder& out);
+
+/// Whether DeepSpeed's engine runs the model (Megatron-DeepSpeed).
+bool runs_deepspeed(Arguments& arguments);
+
+/// What replicas share out, as a stage of ZeRO, and whether gradients are reduced beside backward.
+int read_megatron_sharding(Arguments& arguments, Builder& out);
+
+/// How tokens reach their experts, and how many of them one takes.
+void read_megatron_experts(Arguments& arguments, Builder& out);
 
 /// Notes what nobody has looked at: what changes nothing, what is not modelled, what has no rule.
 void report_rest(Arguments& arguments, Builder& out);

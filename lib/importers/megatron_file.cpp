@@ -25,7 +25,7 @@ class MegatronReader {
     read_pipeline();
     read_recompute();
     read_overlaps();
-    read_experts();
+    read_megatron_experts(in_, out_);
   }
 
  private:
@@ -54,7 +54,7 @@ class MegatronReader {
         taken(name, "nodes");
       }
     }
-    const Argument* per_node = in_.find_first({"nproc-per-node", "devices"});
+    const Argument* per_node = in_.find_first({"nproc-per-node", "devices", "num-gpus"});
     if (per_node != nullptr && in_.word(per_node->name) != "gpu" && in_.word(per_node->name) != "auto" &&
         in_.word(per_node->name) != "-1") {
       taken(per_node->name, "gpus_per_node");
@@ -144,7 +144,9 @@ class MegatronReader {
     const bool bf16 = in_.flag("bf16") || said.starts_with("bf16");
     const bool fp16 = in_.flag("fp16") || said.starts_with("16");
     const bool sums_fp32 = in_.flag("accumulate-allreduce-grads-in-fp32");
-    const bool sums_bf16 = in_.flag("grad-reduce-in-bf16") || in_.word("main-grads-dtype") == "bf16";
+    const bool sums_bf16 = in_.flag("grad-reduce-in-bf16") || in_.word("main-grads-dtype") == "bf16" ||
+                           in_.word("grad-sync-dtype") == "bf16";  // the last is NeMo's
+    const bool engine = runs_deepspeed(in_);                       // whose formats are DeepSpeed's
     const char* const why = "Megatron's formats of weights, gradients and states";
     for (const char* name : {"bf16", "fp16"}) {
       if (!in_.is_unknown(name)) continue;
@@ -153,20 +155,32 @@ class MegatronReader {
     if (bf16 && fp16) out_.fault("both --bf16 and --fp16", in_.find_first({"fp16", "precision"})->where, {"keep one"});
     if (narrower) {
       out_.set("precision", "fp4", four->words(), four->where);
-      out_.assume("parallel.states", "mixed", why);
+      out_.assume("parallel.states", sums_bf16 ? "mixed-16" : "mixed", why);
     } else if (eight) {
       out_.set("precision", "fp8", fp8->words(), fp8->where);
       // Megatron's help: "do not use any other intermediate dtype".
       const bool primary = in_.flag("fp8-param-gather") && in_.flag("use-distributed-optimizer");
       out_.assume("parallel.states", primary ? "fp8-primary" : "fp8", why);
+      if (sums_bf16) keep_sixteen();
     } else if (bf16 || fp16) {
       const Argument& found = *in_.find_first({bf16 ? "bf16" : "fp16", "precision"});
       out_.set("precision", bf16 ? "bf16" : "fp16", found.words(), found.where);
-      out_.assume("parallel.states", sums_bf16 || (fp16 && !sums_fp32) ? "mixed-16" : "mixed", why);
+      if (!engine) out_.assume("parallel.states", sums_bf16 || (fp16 && !sums_fp32) ? "mixed-16" : "mixed", why);
     } else {
       out_.assume("precision", "fp32", "no --bf16, --fp16, --fp8-format or --fp4-format");
-      out_.assume("parallel.states", "fp32", why);
+      if (!engine) out_.assume("parallel.states", "fp32", why);
     }
+  }
+
+  /// No format of states has weights of 8 bits and gradients of 16: they are sent as such, and counted in fp32.
+  void keep_sixteen() {
+    const char* const name = in_.flag("grad-reduce-in-bf16")          ? "grad-reduce-in-bf16"
+                             : in_.word("main-grads-dtype") == "bf16" ? "main-grads-dtype"
+                                                                      : "grad-sync-dtype";
+    const Argument& found = *in_.find(name);
+    out_.set("strategy.gradients", "bf16", found.words(), found.where);
+    out_.leave_out(found.words() + " beside fp8", "gradients are sent in 16 bits, but stand in 32 in memory",
+                   found.where);
   }
 
   /// --no-NAME, or NAME as False in the printed list and in YAML.
@@ -192,15 +206,7 @@ class MegatronReader {
 
   void read_data_parallel() {
     read_fusions();
-    const bool overlapped = in_.flag("overlap-grad-reduce");
-    if (in_.flag("use-torch-fsdp2")) {
-      out_.assume("overlap", "backward", "PyTorch's FSDP2 scatters gradients beside backward, whatever flags say");
-    } else if (overlapped) {
-      out_.set("overlap", "backward", "--overlap-grad-reduce", in_.find("overlap-grad-reduce")->where);
-    } else {
-      out_.assume("overlap", "none", "no --overlap-grad-reduce: Megatron reduces gradients after backward");
-    }
-    const int zero = read_sharding();
+    const int zero = read_megatron_sharding(in_, out_);
     // Where none is stated plan/messages.h has Megatron's own size. Elements, of 4 bytes in fp32 and 2 otherwise.
     if (const auto bucket = in_.count("ddp-bucket-size")) {
       const Argument& found = *in_.find("ddp-bucket-size");
@@ -215,7 +221,10 @@ class MegatronReader {
     };
     switched("optimizer-cpu-offload", "parallel.offload_optimizer");
     switched("cpu-offloading", "parallel.offload_activations");
-    if (zero > 0 && zero < 3) switched("overlap-param-gather", "parallel.overlap_gather");
+    if (zero > 0 && zero < 3) {
+      switched("overlap-param-gather", "parallel.overlap_gather");
+      switched("overlap-param-sync", "parallel.overlap_gather");  // NeMo
+    }
     if (!in_.flag("fp8-param-gather")) return;
     if (eight_ && zero > 0) {
       switched("fp8-param-gather", "parallel.gather_fp8");
@@ -223,58 +232,6 @@ class MegatronReader {
       const Argument& found = *in_.find("fp8-param-gather");
       out_.leave_out(found.words(), "of no effect without --fp8-format and a distributed optimizer", found.where);
     }
-  }
-
-  /// What replicas share out, as a stage of ZeRO.
-  int read_sharding() {
-    int zero = 0;
-    const Argument* said = nullptr;
-    if (in_.flag("use-distributed-optimizer")) {
-      zero = 1;
-      said = in_.find("use-distributed-optimizer");
-    }
-    if (const Argument* found = read_strategy(zero); found != nullptr) said = found;
-    if (in_.flag("use-torch-fsdp2")) {
-      zero = 3;
-      said = in_.find("use-torch-fsdp2");
-    }
-    if (said != nullptr) out_.set("parallel.zero", zero, said->words(), said->where);
-    if (const auto copies = in_.count("num-distributed-optimizer-instances"); copies && *copies > 1) {
-      const Argument& found = *in_.find("num-distributed-optimizer-instances");
-      // Context ranks share as well.
-      const std::int64_t data =
-          out_.count_of("parallel.data") * std::max<std::int64_t>(out_.count_of("parallel.context"), 1);
-      if (data > 0 && data % *copies == 0) {
-        out_.set("parallel.shard_ranks", data / *copies, found.words(), found.where);
-      } else {
-        out_.ask("parallel.shard_ranks", found.words() + ": data-parallel times context ranks, divided by it",
-                 found.where);
-      }
-    }
-    return zero;
-  }
-
-  /// Megatron-FSDP's word for it; null: it says none.
-  const Argument* read_strategy(int& zero) {
-    const std::string strategy = in_.word("data-parallel-sharding-strategy");
-    if (strategy.empty()) return nullptr;
-    const Argument& found = *in_.find("data-parallel-sharding-strategy");
-    // Without the switch Megatron looks at no strategy, though its list of arguments has one.
-    if (!in_.flag("use-megatron-fsdp") && !in_.flag("use-custom-fsdp")) {
-      if (strategy != "no_shard") {
-        out_.leave_out(found.words(), "of no effect without --use-megatron-fsdp", found.where);
-      }
-      return nullptr;
-    }
-    static constexpr std::array<std::string_view, 4> kStages{"no_shard", "optim", "optim_grads", "optim_grads_params"};
-    const auto* stage = std::find(kStages.begin(), kStages.end(), strategy);
-    if (stage == kStages.end()) {
-      out_.fault(fmt::format("'{}'", shown(found.words())), found.where,
-                 {"valid: no_shard, optim, optim_grads, optim_grads_params"});
-    } else {
-      zero = static_cast<int>(stage - kStages.begin());
-    }
-    return &found;
   }
 
   void read_pipeline() {
@@ -422,60 +379,13 @@ class MegatronReader {
   }
 
   void read_overlaps() {
-    if (in_.flag("tp-comm-overlap") && tensor_ > 1) {
-      out_.set("parallel.overlap_tensor", "yes", "--tp-comm-overlap", in_.find("tp-comm-overlap")->where);
+    for (const char* name : {"tp-comm-overlap", "ub-tp-comm-overlap"}) {  // the second is NeMo's
+      if (!in_.flag(name) || tensor_ <= 1) continue;
+      out_.set("parallel.overlap_tensor", "yes", fmt::format("--{}", name), in_.find(name)->where);
     }
     if (in_.flag("enable-cuda-graph") || in_.flag("external-cuda-graph")) {
       const Argument& found = *in_.find_first({"enable-cuda-graph", "external-cuda-graph"});
       out_.set("cuda_graphs", "yes", found.words(), found.where);
-    }
-  }
-
-  void read_dispatch() {
-    const Argument* found = in_.find_first({"moe-token-dispatcher-type", "moe-enable-deepep"});
-    if (found == nullptr || !out_.has("parallel.expert")) return;
-    const std::string way = in_.word("moe-token-dispatcher-type");
-    if (way == "flex" || in_.flag("moe-enable-deepep")) {
-      out_.set("parallel.expert_dispatch", "once", found->words(), found->where);
-    } else if (way == "alltoall") {
-      out_.set("parallel.expert_dispatch", "copies", found->words(), found->where);
-    } else {
-      out_.ask("parallel.expert_dispatch", found->words() + ": copies (alltoall) or once (flex) is modelled",
-               found->where);
-    }
-  }
-
-  /// Experts in groups, a token's in so many of them (DeepSeek-V3): groups that fill servers bound its servers.
-  void read_groups() {
-    const Argument* found = in_.find("moe-router-group-topk");
-    const auto groups = in_.count("moe-router-num-groups");
-    const auto taken = in_.count("moe-router-group-topk");
-    if (found == nullptr || !groups || !taken || *taken >= *groups) return;
-    const std::int64_t expert = out_.count_of("parallel.expert");
-    const std::int64_t each = out_.gpus_per_node();
-    const bool once = in_.word("moe-token-dispatcher-type") == "flex" || in_.flag("moe-enable-deepep");
-    const std::int64_t ranks = expert % *groups == 0 ? expert / *groups : 0;  // of a group
-    if (once && ranks > 0 && each > 0 && ranks % each == 0) {
-      out_.set("parallel.expert_servers", *taken * (ranks / each), found->words() + ", of groups that are servers",
-               found->where);
-    } else {
-      out_.leave_out(found->words(),
-                     once ? "groups of experts are no whole servers: a token's may be on any"
-                          : "a copy of a row goes to every one of its experts, wherever they are",
-                     found->where);
-    }
-  }
-
-  void read_experts() {
-    read_dispatch();
-    read_groups();
-    const Argument* found = in_.find("moe-expert-capacity-factor");
-    if (found == nullptr || found->values.size() != 1 || in_.word("moe-expert-capacity-factor") == "-1") return;
-    const auto factor = parse_number(found->values.front());
-    if (factor && *factor > 0) {
-      out_.set("parallel.expert_capacity", found->values.front(), found->words(), found->where);
-    } else {
-      out_.fault(fmt::format("'{}'", shown(found->words())), found->where, {"it takes a number above 0"});
     }
   }
 
@@ -496,7 +406,7 @@ Expected<LaunchImport> megatron(std::string_view text, const std::string& file, 
   if (!out.failed()) {
     MegatronReader reader(*arguments, out);
     reader.read();
-    if (out.count_of("nodes") == 0) read_sbatch(text, file, out);
+    read_sbatch(text, file, arguments->has("nproc-per-node") || arguments->has("num-gpus"), out);
     read_megatron_model(*arguments, options, out);
     report_rest(*arguments, out);
   }

@@ -131,12 +131,15 @@ class ModelReader {
                  in_.find("num-attention-heads")->where, {"state --kv-channels where it does not follow from the two"});
     }
     width_ = size_or("kv-channels", std::max<std::int64_t>(1, hidden_ / heads_));
-    // argparse ignores --num-query-groups without the switch; YAML of NeMo has the number alone.
-    const Argument* groups = in_.find("num-query-groups");
+    // argparse ignores --num-query-groups without the switch; YAML of NeMo has the number alone, and so has
+    // Megatron-DeepSpeed, whose switch gives it Megatron's name.
+    const bool switched = in_.flag("group-query-attention");
+    const Argument* heads = in_.find("num-key-value-heads");
+    const Argument* groups = heads != nullptr && !switched ? heads : in_.find("num-query-groups");
     const bool yaml =
         groups != nullptr && (groups->where.file.ends_with(".yaml") || groups->where.file.ends_with(".yml"));
-    const bool grouped = in_.flag("group-query-attention") || (yaml && !in_.has("group-query-attention"));
-    kv_heads_ = grouped && groups != nullptr ? need("num-query-groups", kMostSize) : heads_;
+    const bool grouped = switched || groups == heads || (yaml && !in_.has("group-query-attention"));
+    kv_heads_ = grouped && groups != nullptr ? need(groups->name, kMostSize) : heads_;
     if (heads_ % kv_heads_ != 0 && missing_.empty()) {
       out_.fault(fmt::format("'{}' do not divide {} attention heads", shown(groups->words()), heads_), groups->where);
     }

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "ddlsim/support/names.h"
+#include "ddlsim/support/plural.h"
 #include "megatron_arguments.h"
 
 namespace ddlsim::importers::launch {
@@ -114,6 +115,10 @@ constexpr auto kPassedBy = std::to_array<std::string_view>({
     "te-rng-tracker",
     "enable-experimental",
     "use-legacy-models",
+    // Megatron-DeepSpeed's --checkpoint-activations says it.
+    "deepspeed-activation-checkpointing",
+    "deepspeed-mpi",
+    "hostfile",
 });
 
 /// Options that change a step's time and have no setting.
@@ -153,9 +158,22 @@ bool usual(const Argument& argument) {
   return off(value);
 }
 
+/// Optimizers but Adam and SGD are counted as Adam.
+void report_optimizer(Arguments& arguments, Builder& out) {
+  for (const char* name : {"optimizer", "optim-name"}) {
+    const std::string kind = arguments.word(name);
+    if (kind.empty() || kind == "sgd" || kind == "mcore_distributed_optim" || kind.find("adam") != std::string::npos) {
+      continue;
+    }
+    const Argument& found = *arguments.find(name);
+    out.leave_out(found.words(), "its states and its update are counted as Adam's", found.where);
+  }
+}
+
 }  // namespace
 
 void report_rest(Arguments& arguments, Builder& out) {
+  report_optimizer(arguments, out);
   for (const Unmodelled& row : kUnmodelled) {
     const Argument* found = arguments.find(row.name);
     if (found == nullptr || (found->values.size() == 1 && !arguments.is_unknown(row.name) && usual(*found))) {
@@ -177,13 +195,10 @@ void report_rest(Arguments& arguments, Builder& out) {
                        (slip == std::string::npos ? "" : " (" + why.substr(slip + 2) + ")"));
     }
   }
-  constexpr std::size_t kMostNamed = 20;
-  const std::size_t all = others.size();
-  if (all > kMostNamed) {
-    others.resize(kMostNamed);
-    others.push_back(fmt::format("and {} more", all - kMostNamed));
+  if (!others.empty()) {
+    const auto count = static_cast<std::int64_t>(others.size());
+    out.leave_out(fmt::format("{} {}", count, in_number(count, "option")), "no rule here: " + join(others), {});
   }
-  if (!others.empty()) out.leave_out(fmt::format("{} options", all), "no rule here: " + join(others), {});
   for (const Argument& argument : arguments.unknown()) {
     out.leave_out(argument.words().substr(3), "not known, and so are the options in it (--define NAME=VALUE)",
                   argument.where);

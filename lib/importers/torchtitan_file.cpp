@@ -26,7 +26,7 @@ constexpr std::array kTitanModels{
     TitanModel{"qwen3", "8b", "qwen3_8b"},
 };
 
-constexpr std::array<std::string_view, 31> kPassedSections{
+constexpr std::array<std::string_view, 29> kPassedSections{
     "job",
     "profiling",
     "metrics",
@@ -51,13 +51,11 @@ constexpr std::array<std::string_view, 31> kPassedSections{
     "training.gc_freq",
     "training.gc_debug",
     "training.warmup_steps",
-    "compile.components",
     "memory_estimation",
     "activation_checkpoint.early_stop",
     "activation_checkpoint.preserve_rng_state",
     "activation_checkpoint.determinism_check",
     "activation_checkpoint.debug",
-    "parallelism.disable_loss_parallel",
 };
 
 class TitanReader {
@@ -142,6 +140,12 @@ class TitanReader {
       out_.set("parallel.overlap_tensor", "yes", async.words, async.where());
     }
     read_sharding({.tensor = tensor, .context = context});
+    cut_ = tensor > 1 || pipeline_ > 1;
+    const auto whole = in_.find("parallelism.disable_loss_parallel");
+    if (in_.flag(whole).value_or(false) && tensor > 1) {
+      out_.leave_out(whole.words, "the loss is taken of logits that tensor ranks share, they are not gathered",
+                     whole.where());
+    }
     const auto schedule = schedule_said();
     if (pipeline_ > 1) {
       read_schedule(schedule);
@@ -175,8 +179,11 @@ class TitanReader {
       out_.fault(fmt::format("'{}'", words), where, {"a degree from 1, or -1 for the GPUs that are left"});
     }
     if (shards > 0) out_.set("parallel.data", shards * copies, fmt::format("{}, {} copies", words, copies), where);
-    if (shards == 1 && ranks.context == 1) {
-      out_.set("parallel.zero", 0, words, where);
+    // ParallelDims.fsdp_enabled: where replicas or context ranks share.
+    const std::int64_t left = shards > 0 ? shards : left_to_shard(ranks, copies);
+    fsdp_ = left != 1 || ranks.context > 1;
+    if (!fsdp_) {
+      out_.set("parallel.zero", 0, shards > 0 ? words : words + ", and none are left to share", where);
       return;
     }
     out_.set("parallel.zero", 3, words, where);
@@ -186,8 +193,7 @@ class TitanReader {
       out_.set("parallel.shard_ranks", shards * ranks.context, fmt::format("{} of {} copies{}", words, copies, beside),
                where);
     }
-    const std::int64_t left = copies > 1 && shards < 0 ? left_to_shard(ranks, copies) : 0;
-    if (left > 0) {
+    if (copies > 1 && shards < 0 && left > 0) {
       out_.set("parallel.shard_ranks", left * ranks.context,
                fmt::format("{} copies of the GPUs that are left{}", copies, beside), where);
     } else if (copies > 1 && shards < 0) {
@@ -286,17 +292,15 @@ class TitanReader {
     }
   }
 
-  void read_precision() {
-    const auto compute = in_.find("training.mixed_precision_param");
-    const auto stored = in_.find("training.dtype");
-    const std::string kind = compute ? in_.word(compute) : "bfloat16";
-    const std::string kept = stored ? in_.word(stored) : "float32";
+  /// Whether products are of 8 bits; float8.enable_float8_linear is the switch of releases before converters.
+  Tree::Found read_float8() {
+    const auto older = in_.find("float8.enable_float8_linear");
+    Tree::Found eight = in_.flag(older).value_or(false) ? older : Tree::Found{};
     const auto converters = in_.find("model.converters");
-    bool eight = false;
     if (converters && converters.node->kind == io::NodeKind::kList) {
       for (const io::Node& item : converters.node->items) {
         if (item.text.find("float8") != std::string::npos || item.text.find("fp8") != std::string::npos) {
-          eight = true;
+          eight = {converters.node, converters.words + " with float8"};
         } else {
           out_.leave_out("model.converters: " + item.text, "no rule here", item.where);
         }
@@ -312,31 +316,58 @@ class TitanReader {
       }
     }
     for (const char* section : {"float8", "quantize", "mx"}) in_.close(section);
-    if (eight) {
-      out_.set("precision", "fp8", converters.words + " with float8", converters.where());
-    } else if (kept == "bfloat16" || kind == "bfloat16") {
-      out_.set("precision", "bf16",
-               kept == "bfloat16" ? stored.words
-               : compute          ? compute.words
-                                  : "mixed_precision_param = bfloat16, torchtitan's own",
-               kept == "bfloat16" ? stored.where()
-               : compute          ? compute.where()
-                                  : SourceLocation{});
-    } else if (kind == "float32") {
-      out_.set("precision", "fp32", compute.words, compute.where());
-    } else {
+    return eight;
+  }
+
+  /// mixed_precision_param is FSDP's; without it torchtitan's maybe_enable_amp (torchtitan/distributed/utils.py) runs
+  /// replicas under torch.autocast, and under nothing where tensor ranks or stages cut the model.
+  void read_precision() {
+    const auto compute = in_.find("training.mixed_precision_param");
+    const auto stored = in_.find("training.dtype");
+    std::string kind = compute ? in_.word(compute) : "bfloat16";
+    if (kind != "bfloat16" && kind != "float32") {
       out_.fault(fmt::format("'{}'", compute.words), compute.where(), {"valid: bfloat16, float32"});
     }
-    if (kept == "bfloat16") {
+    const bool none = !fsdp_ && cut_;  // no mixed precision at all
+    if (none && kind == "bfloat16") {
+      kind = "float32";
+      if (compute) {
+        out_.leave_out(compute.words, "of no effect without FSDP beside tensor ranks or stages", compute.where());
+      }
+    }
+    const bool brain = stored && in_.word(stored) == "bfloat16";
+    const auto eight = read_float8();
+    if (eight) {
+      out_.set("precision", "fp8", eight.words, eight.where());
+    } else if (brain) {
+      out_.set("precision", "bf16", stored.words, stored.where());
+    } else if (none) {
+      out_.assume("precision", "fp32", "torchtitan's mixed precision of split models is FSDP's, and there is none");
+    } else if (compute) {
+      out_.set("precision", kind == "float32" ? "fp32" : "bf16", compute.words, compute.where());
+    } else {
+      out_.set("precision", "bf16", "mixed_precision_param = bfloat16, torchtitan's own", {});
+    }
+    if (brain) {
       out_.set("parallel.states", "pure-16", stored.words, stored.where());
-    } else if (!eight && kind == "float32") {
+    } else if (!fsdp_ || (!eight && kind == "float32")) {
       out_.assume("parallel.states", "fp32", "torchtitan keeps weights, gradients and states in float32");
     } else {
       out_.assume("parallel.states", std::string(way_of(kTitan).states),
                   "FSDP2 gathers 16 bits of what it keeps in float32");
     }
+    if (!fsdp_ && !cut_ && !brain && kind == "bfloat16") {
+      out_.assume("software.operators", "autocast", "without FSDP torchtitan runs the model under torch.autocast");
+    }
+    read_reduction();
+  }
+
+  void read_reduction() {
     const auto reduced = in_.find("training.mixed_precision_reduce");
-    if (reduced && in_.word(reduced) == "bfloat16") {
+    const bool sixteen = reduced && in_.word(reduced) == "bfloat16";
+    if (!fsdp_) {
+      if (sixteen) out_.leave_out(reduced.words, "of no effect without FSDP", reduced.where());
+    } else if (sixteen) {
       out_.set("strategy.gradients", "bf16", reduced.words, reduced.where());
     } else {
       out_.assume("strategy.gradients", std::string(way_of(kTitan).gradients), "mixed_precision_reduce = float32");
@@ -345,10 +376,22 @@ class TitanReader {
 
   void read_software() {
     const auto compiled = in_.find_first({"compile.enable", "training.compile"});
-    if (in_.flag(compiled).value_or(false)) {
+    const auto parts = in_.find("compile.components");  // "model" and "loss" where it is missing
+    const bool model = !parts || parts.node->kind != io::NodeKind::kList ||
+                       std::any_of(parts.node->items.begin(), parts.node->items.end(),
+                                   [](const io::Node& item) { return item.text == "model"; });
+    if (in_.flag(compiled).value_or(false) && !model) {
+      out_.leave_out(compiled.words + " without \"model\" in compile.components",
+                     "what else is compiled has no setting", parts.where());
+    } else if (in_.flag(compiled).value_or(false)) {
       out_.set("fusion", "all", compiled.words + ", and attention in one kernel", compiled.where());
     }
     assume_software(kTitan, out_);
+    const auto early = in_.find("optimizer.early_step_in_backward");
+    if (in_.flag(early).value_or(false)) {
+      out_.leave_out(early.words, "weights are updated after backward, and all gradients stand until then",
+                     early.where());
+    }
     const auto update = in_.find("optimizer.implementation");
     const std::string how = in_.word(update);
     if (how == "for-loop" || how == "foreach") {
@@ -385,6 +428,8 @@ class TitanReader {
   Tree in_;
   Builder& out_;
   std::int64_t pipeline_ = 1;
+  bool fsdp_ = true;
+  bool cut_ = false;  // tensor ranks or stages
 };
 
 }  // namespace

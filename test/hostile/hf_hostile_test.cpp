@@ -58,7 +58,7 @@ TEST_CASE("hostile: numbers of a config beyond all measure") {
   CHECK_THAT(refused(file(llama("8", "2", R"(, "max_position_embeddings": 0)"))),
              Contains("'max_position_embeddings'"));
   CHECK_THAT(refused(file(R"({"model_type": "mixtral", "hidden_size": 8, "num_hidden_layers": 1000, "vocab_size": 8,
-                              "num_attention_heads": 1, "intermediate_size": 8, "num_local_experts": 4096,
+                              "num_attention_heads": 1, "num_key_value_heads": 1, "intermediate_size": 8, "num_local_experts": 4096,
                               "num_experts_per_tok": 2})")),
              Contains("gradient tensors"));
   CHECK_THAT(refused(file(R"({"model_type": "swin", "image_size": 65536, "patch_size": 1, "embed_dim": 1048576,

@@ -142,9 +142,10 @@ TEST_CASE("hf: switches of the families", "[unit][io]") {
   CHECK(parameters(decoder("mistral")) == kPlain);
   CHECK(parameters(decoder("phi3")) == kPlain);
   CHECK(parameters(decoder("llama", R"("tie_word_embeddings": true)")) == kPlain - 80);
-  CHECK(parameters(decoder("gemma")) == kPlain - 80);
-  CHECK(parameters(decoder("gemma2")) == kPlain - 80 + 2 * 2 * 8);
-  CHECK(parameters(decoder("gemma3_text")) == kPlain - 80 + 2 * (2 * 8 + 2 * 2));
+  const std::string two = R"("head_dim": 2)";
+  CHECK(parameters(decoder("gemma", two)) == kPlain - 80);
+  CHECK(parameters(decoder("gemma2", two)) == kPlain - 80 + 2 * 2 * 8);
+  CHECK(parameters(decoder("gemma3_text", two)) == kPlain - 80 + 2 * (2 * 8 + 2 * 2));
   CHECK(parameters(decoder("qwen2")) == kPlain + 2 * (8 + 2 * 4));
   CHECK(parameters(decoder("llama", R"("attention_bias": true)")) == kPlain + 2 * (8 + 2 * 4 + 8));
   CHECK(parameters(decoder("llama", R"("mlp_bias": true)")) == kPlain + 2 * (2 * 12 + 8));
@@ -158,6 +159,24 @@ TEST_CASE("hf: switches of the families", "[unit][io]") {
         kPlain + 2 * 16 + 2 * (384 - 288 + 168 + 8));
 }
 
+TEST_CASE("hf: what config.json leaves out is as its class has it", "[unit][io]") {
+  // Gemma 3: heads of 256 in place of 2: q and o of 8 * 4, k and v of 8 * 2, times 254; norms of q and k.
+  CHECK(parameters(decoder("gemma3_text")) - parameters(decoder("gemma3_text", R"("head_dim": 2)")) ==
+        2 * (254 * (2 * 8 * 4 + 2 * 8 * 2) + 2 * 254));
+  // google/gemma-3-4b-it: 8 heads, 4 of keys, width 256, 262,208 tokens are the class's. 3.88 billion.
+  const auto gemma = imported(R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text",
+      "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024}})",
+                              8);
+  CHECK(static_cast<double>(gemma.model.parameters()) == Approx(3.88e9).epsilon(1e-3));
+  const auto mistral = [](const std::string& keys) {
+    return parameters(R"({"model_type": "mistral", "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 16,
+        "intermediate_size": 12, "vocab_size": 10)" +
+                      keys + "}");
+  };
+  CHECK(mistral("") == mistral(R"(, "num_key_value_heads": 8)"));
+  CHECK(mistral(R"(, "num_key_value_heads": null)") == mistral(R"(, "num_key_value_heads": 16)"));
+}
+
 TEST_CASE("hf: windows shorten attention where the family says so", "[unit][io]") {
   const auto attention = [](const std::string& text, std::size_t block) {
     std::vector<double> work;
@@ -169,8 +188,8 @@ TEST_CASE("hf: windows shorten attention where the family says so", "[unit][io]"
   // 4 heads of 2: 2 * pairs * 4 * 4. Causal: 100 * 101 / 2 pairs; in a window of 10: 10 * 11 / 2 + 90 * 10.
   CHECK(attention(decoder("mistral"), 0) == 32 * 5050);
   CHECK(attention(decoder("mistral", R"("sliding_window": 10)"), 0) == 32 * 955);
-  CHECK(attention(decoder("gemma2", R"("sliding_window": 10)"), 0) == 32 * 955);
-  CHECK(attention(decoder("gemma2", R"("sliding_window": 10)"), 1) == 32 * 5050);
+  CHECK(attention(decoder("gemma2", R"("head_dim": 2, "sliding_window": 10)"), 0) == 32 * 955);
+  CHECK(attention(decoder("gemma2", R"("head_dim": 2, "sliding_window": 10)"), 1) == 32 * 5050);
   CHECK(attention(decoder("qwen2", R"("sliding_window": 10)"), 0) == 32 * 5050);
   const std::string types = R"("sliding_window": 10, "layer_types": ["full_attention", "sliding_attention"])";
   CHECK(attention(decoder("mistral", types), 0) == 32 * 5050);

@@ -175,7 +175,7 @@ TEST_CASE("hf: chunks, sinks, sparse attention and hybrids cost what they look a
   // Llama 4, 20 rows in chunks of 8: 8 * 9 / 2 twice and 4 * 5 / 2; every fourth block sees all 20 * 21 / 2.
   const std::string llama4 =
       R"({"model_type": "llama4_text", "attention_chunk_size": 8, "hidden_size": 8, "num_hidden_layers": 4,
-          "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 12, "vocab_size": 10,
+          "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 2, "intermediate_size": 12, "vocab_size": 10,
           "num_local_experts": 2, "num_experts_per_tok": 1, "intermediate_size_mlp": 16)";
   const auto chunks = work_of(recent(llama4 + "}", 20), "attention");
   CHECK(chunks.at(0) == 32 * 82);

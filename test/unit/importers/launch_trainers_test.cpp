@@ -75,6 +75,53 @@ TEST_CASE("launch: deepspeed", "[unit][io][launch]") {
   CHECK_THAT(fault(R"({"train_batch_size": 4,}  )"), Contains("is not JSON"));
 }
 
+TEST_CASE("launch: what DeepSpeed keeps follows from format and stage", "[unit][io][launch]") {
+  LaunchOptions options;
+  const auto read = [&](const std::string& keys) {
+    return taken(LaunchFormat::kDeepSpeed, R"({"train_micro_batch_size_per_gpu": 1, )" + keys + "}", options,
+                 "ds.json");
+  };
+  const std::string automatic =
+      R"("bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2, "reduce_bucket_size": 1000})";
+  CHECK(value(read(automatic), "parallel.states") == "?");
+  CHECK(value(read(automatic), "strategy.bucket") == "?");
+  options.stated = {{"precision", "bf16"}};
+  CHECK(value(read(automatic), "parallel.states") == "mixed-16");
+  CHECK(value(read(automatic), "strategy.bucket") == "2000 B");
+  options.stated = {{"precision", "fp32"}};
+  CHECK(value(read(automatic), "parallel.states") == "fp32");
+  CHECK(value(read(automatic), "strategy.bucket") == "4000 B");
+  options.stated.clear();
+
+  // Without ZeRO states are whole and gradients are reduced after backward, whatever overlap_comm says.
+  const LaunchImport sixteen = read(R"("fp16": {"enabled": true}, "zero_optimization": {"overlap_comm": true})");
+  CHECK(value(sixteen, "parallel.states") == "mixed-16");
+  CHECK(value(sixteen, "parallel.zero") == "-");
+  CHECK(value(sixteen, "overlap") == "none");
+  CHECK_THAT(left_out(sixteen), Contains("of no effect without a stage of ZeRO"));
+  const LaunchImport brain = read(R"("bf16": {"enabled": true})");
+  CHECK(value(brain, "parallel.states") == "mixed-16");
+  CHECK(value(brain, "overlap") == "none");
+  CHECK_THAT(left_out(brain), Contains("before that they are shared: state parallel.zero 1"));
+  // BF16_Optimizer alone sums in fp32 without ZeRO.
+  const LaunchImport wide = read(
+      R"("bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"}, "zero_optimization": {"stage": 0})");
+  CHECK(value(wide, "parallel.zero") == "1");
+  CHECK(value(wide, "parallel.states") == "mixed");
+  CHECK(value(wide, "strategy.gradients") == "bf16");
+  CHECK(value(wide, "overlap") == "none");
+
+  const auto accelerated = [](const std::string& text) {
+    return taken(LaunchFormat::kAccelerate, "distributed_type: DEEPSPEED\n" + text, {}, "a.yaml");
+  };
+  const LaunchImport second = accelerated("mixed_precision: bf16\ndeepspeed_config: {zero_stage: 2}\n");
+  CHECK(value(second, "overlap") == "none");
+  CHECK(value(second, "parallel.states") == "mixed-16");
+  CHECK(value(accelerated("deepspeed_config: {zero_stage: 3}\n"), "overlap") == "backward");
+  CHECK(value(accelerated("deepspeed_config: {zero_stage: 3}\n"), "parallel.states") == "fp32");
+  CHECK(value(accelerated("mixed_precision: fp16\n"), "parallel.zero") == "2");
+}
+
 TEST_CASE("launch: torchtitan", "[unit][io][launch]") {
   const auto read = [](const std::string& text) { return taken(LaunchFormat::kTorchtitan, text, {}, "t.toml"); };
   const LaunchImport launch = read(
@@ -137,6 +184,58 @@ TEST_CASE("launch: torchtitan", "[unit][io][launch]") {
       "selective_ac_option = \"op\"\n");
   CHECK(value(by_operator, "parallel.recompute") == "per-op");
   CHECK(value(by_operator, "parallel.recompute_stops") == "yes");
+}
+
+TEST_CASE("launch: torchtitan's mixed precision is FSDP's, or autocast's", "[unit][io][launch]") {
+  LaunchOptions options;
+  const auto read = [&](const std::string& training, const std::string& degrees, const std::string& more = "") {
+    return taken(LaunchFormat::kTorchtitan,
+                 "[training]\nlocal_batch_size = 1\n" + training + "[parallelism]\n" + degrees + more, options,
+                 "t.toml");
+  };
+  const std::string one = "data_parallel_shard_degree = 1\n";
+  const std::string tensor = "tensor_parallel_degree = 8\n";
+  const LaunchImport split = read("", one + tensor);
+  CHECK(value(split, "parallel.zero") == "0");
+  CHECK(value(split, "precision") == "fp32");
+  CHECK(value(split, "parallel.states") == "fp32");
+  CHECK(value(split, "strategy.gradients") == "-");
+  CHECK(value(read("", one + "pipeline_parallel_degree = 2\n"), "precision") == "fp32");
+  CHECK(value(read("dtype = \"bfloat16\"\n", one + tensor), "precision") == "bf16");
+  CHECK_THAT(left_out(read("mixed_precision_param = \"bfloat16\"\n", one + tensor)),
+             Contains("of no effect without FSDP"));
+  const LaunchImport copies = read("", one + "data_parallel_replicate_degree = 8\n");
+  CHECK(value(copies, "precision") == "bf16");
+  CHECK(value(copies, "parallel.states") == "fp32");
+  CHECK(value(copies, "software.operators") == "autocast");
+  // Context ranks share.
+  CHECK(value(read("", one + tensor + "context_parallel_degree = 2\n"), "precision") == "bf16");
+  // -1: of 8 GPUs tensor ranks leave none, of 16 two.
+  CHECK(value(read("", tensor), "parallel.zero") == "3");
+  options.stated = {{"nodes", "1"}};
+  options.gpus_of_node = 8;
+  CHECK(value(read("", tensor), "parallel.zero") == "0");
+  CHECK(value(read("", tensor), "precision") == "fp32");
+  options.stated = {{"nodes", "2"}};
+  CHECK(value(read("", tensor), "parallel.zero") == "3");
+  CHECK(value(read("", tensor), "precision") == "bf16");
+}
+
+TEST_CASE("launch: torchtitan's switches that change a step", "[unit][io][launch]") {
+  const auto read = [](const std::string& text) {
+    return taken(LaunchFormat::kTorchtitan, "[training]\nlocal_batch_size = 1\n" + text, {}, "t.toml");
+  };
+  CHECK(value(read("[compile]\nenable = true\ncomponents = [\"model\", \"loss\"]\n"), "fusion") == "all");
+  const LaunchImport loss = read("[compile]\nenable = true\ncomponents = [\"loss\"]\n");
+  CHECK(value(loss, "fusion") == "-");
+  CHECK_THAT(left_out(loss), Contains("compile.components"));
+  CHECK(value(read("[float8]\nenable_float8_linear = true\n"), "precision") == "fp8");
+  CHECK(value(read("[float8]\nenable_float8_linear = false\n"), "precision") == "bf16");
+  const std::string gathers = "disable_loss_parallel = true\n";
+  CHECK_THAT(left_out(read("[parallelism]\ntensor_parallel_degree = 2\n" + gathers)),
+             Contains("disable_loss_parallel"));
+  CHECK(left_out(read("[parallelism]\n" + gathers)).empty());
+  CHECK_THAT(left_out(read("[optimizer]\nearly_step_in_backward = true\n")), Contains("early_step_in_backward"));
 }
 
 TEST_CASE("launch: software is that of the framework's published runs", "[unit][io][launch]") {
