@@ -153,7 +153,7 @@ void add_rows_of(const Job& job, const SplitModel& split, const RowsByLayer& sen
     const auto add = [&](std::vector<Row> rows) { append(others, shifted(std::move(rows), part.first)); };
     if (job.parallel.offload_optimizer) add(offload_rows(job, plan, split, c, part.chunk, updated));
     if (job.parallel.offload_activations) add(activation_rows(job, plan, split, c, part.chunk, memo));
-    add(rows_of_norms(plan, split, c, part.chunk));
+    add(rows_of_norms(job, plan, split, c, part.chunk));
     add(sent.within(part.chunk, c));
   }
   const bool stops = plan.exchange.overlap == Overlap::kNone && !plan.folds;
@@ -192,7 +192,7 @@ void add_rows(const Job& job, const SplitModel& split, StepPlan& plan, Memo& mem
   if (stages) append(plan.rows, boundary_rows(job, plan));
   // A stage's last activation gradient leaves before it stands still for its weights' sums: its neighbours go on.
   append(plan.rows, std::move(stopping));
-  if (stages) append(plan.rows, rows_of_tied(plan));
+  if (stages) append(plan.rows, rows_of_tied(job, plan));
   if (plan.servers) plan.servers->pulled = pulled_for_pushed(job, plan);
   for (std::size_t c = 1; c < plan.classes.size() && !stages; ++c) {
     plan.classes[c].updated = plan.classes[0].updated;

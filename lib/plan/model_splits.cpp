@@ -327,7 +327,7 @@ std::vector<Row> rows_sent(const Job& job, const StepPlan& plan, const SplitMode
   return rows;
 }
 
-std::vector<Row> rows_of_tied(const StepPlan& plan) {
+std::vector<Row> rows_of_tied(const Job& job, const StepPlan& plan) {
   // Where a V ends, or DualPipe's other direction, table and head are on one rank.
   const Pipeline pipeline = pipeline_of(plan);
   const Place last = place_of(pipeline, positions_of(pipeline) - 1);
@@ -346,7 +346,7 @@ std::vector<Row> rows_of_tied(const StepPlan& plan) {
   if (elements == 0) return {};
   std::vector<Row> rows;
   for (const std::size_t stage : {std::size_t{0}, last.stage}) {
-    rows.push_back({.size = bytes(4) * elements,
+    rows.push_back({.size = gradient_size(as_sent(job).gradients) * elements,
                     .ready = {Moment::kBackward, 0},
                     .needed = {Moment::kUpdate, 0},
                     .in_the_way = true,
@@ -357,7 +357,7 @@ std::vector<Row> rows_of_tied(const StepPlan& plan) {
   return rows;
 }
 
-std::vector<Row> rows_of_norms(const StepPlan& plan, const SplitModel& split, std::size_t rank_class,
+std::vector<Row> rows_of_norms(const Job& job, const StepPlan& plan, const SplitModel& split, std::size_t rank_class,
                                const Chunk& chunk) {
   const auto group = group_of(plan, GroupRole::kTensor);
   double elements = 0;
@@ -366,7 +366,7 @@ std::vector<Row> rows_of_norms(const StepPlan& plan, const SplitModel& split, st
     for (const std::int64_t tensor : chunk[i].parameters) elements += static_cast<double>(tensor);
   }
   if (!group || elements == 0) return {};
-  return {{.size = bytes(4) * elements,
+  return {{.size = gradient_size(as_sent(job).gradients) * elements,
            .ready = {Moment::kBackward, 0},
            .needed = {Moment::kUpdate, 0},
            .in_the_way = true,

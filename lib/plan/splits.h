@@ -103,8 +103,8 @@ void exchange_by(const Job& job, StepPlan& plan);
                                             std::size_t rank_class, const Chunk& chunk);
 
 /// What tensor ranks sum once a step: gradients of weights that saw a part of the rows.
-[[nodiscard]] std::vector<Row> rows_of_norms(const StepPlan& plan, const SplitModel& split, std::size_t rank_class,
-                                             const Chunk& chunk);
+[[nodiscard]] std::vector<Row> rows_of_norms(const Job& job, const StepPlan& plan, const SplitModel& split,
+                                             std::size_t rank_class, const Chunk& chunk);
 
 /// Gradients to the host, the update there, and weights back: of all, or of a rank's share where states are shared.
 [[nodiscard]] std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, const SplitModel& split,
@@ -124,7 +124,7 @@ struct PartChunk {
 
 /// What the first and the last stage of a pipeline sum once a step: the gradients of a table and of the head that is a
 /// copy of it (Megatron-LM's embedding group).
-[[nodiscard]] std::vector<Row> rows_of_tied(const StepPlan& plan);
+[[nodiscard]] std::vector<Row> rows_of_tied(const Job& job, const StepPlan& plan);
 
 /// What one process shares out to the GPUs of its server, and collects.
 [[nodiscard]] Expected<StepPlan> lower_data_parallel(const Job& job, StepPlan plan);

@@ -80,7 +80,8 @@ struct Job {
   Strategy strategy;
   Parallel parallel;
   Input input;
-  std::int64_t batch = 1;  // samples per GPU and pass; of a split model: of a micro-batch of one replica
+  std::int64_t batch = 1;            // samples per GPU and pass; of a split model: of a micro-batch of one replica
+  bool states_global_batch = false;  // passes are what it leaves: fewer replicas make more
   Precision precision = Precision::kFp32;
   std::optional<Overlap> overlap;  // nothing: backward, or none where there are no layers
   workload::Fusion fusion;

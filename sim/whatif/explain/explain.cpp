@@ -445,10 +445,12 @@ Expected<void> check_equations(const std::vector<answer::ExplainedPart>& parts) 
     const auto result = evaluate(part.equation, values);
     if (!result) return tl::unexpected<Error>(result.error());
     double largest = 0;
+    double passes = 1;  // what one pass rounds by, all do
     for (const answer::ExplainedValue& one : part.values) {
       if (one.unit == part.unit) largest = std::max(largest, std::abs(one.value));
+      if (one.symbol == "P") passes = std::max(passes, one.value);
     }
-    const double nothing = part.unit == "s" ? std::max(kNoTime, kSumRounding * largest) : 0.0;
+    const double nothing = part.unit == "s" ? std::max(kNoTime, kSumRounding * largest) * passes : 0.0;
     if (std::abs(*result - part.result) <= kExplainedWithin * std::abs(part.result) + nothing) continue;
     return fail(ErrorCode::kUnsupported,
                 fmt::format("the equation of {} ({}) gives {}, the model {}: a fault of ddlsim itself", part.symbol,

@@ -23,12 +23,15 @@ void explain_bubble(const plan::StepPlan& plan, const answer::Timeline& line, Ti
       .with("C", "copying gradients into buckets and back", line.copying, "analytic", "plan/messages.h")
       .above("T_exposed", "communication that kernels do not hide", line.parts.communication_exposed)
       .with("U", "weight update", line.update, "analytic", kSchedule);
+  const bool on_host = line.parts.host_update > Time::zero();
+  if (on_host) part.above("H", "weight update on the CPU", line.parts.host_update);
   if (plan.schedule == plan::PipelineSchedule::kOneForwardOneBackward ||
       plan.schedule == plan::PipelineSchedule::kGpipe) {
     part.note(
         fmt::format("of stages that are alike it is {} / {} of F + G (plan/order.h)", stages - 1, plan.micro_batches));
   }
-  parts.push_back(part.is("E - (F + G + C + T_exposed + U)", line.parts.bubble));
+  parts.push_back(
+      part.is(on_host ? "E - (F + G + C + T_exposed + U + H)" : "E - (F + G + C + T_exposed + U)", line.parts.bubble));
 }
 
 }  // namespace

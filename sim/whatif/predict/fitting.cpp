@@ -105,12 +105,29 @@ FittingChanges own_sequence(const plan::Job& job) {
   return {shared_sequence()};
 }
 
+/// A group of so many GPUs more is as many replicas fewer: a stated global batch takes more passes.
+void fewer_replicas(plan::Job& job, std::int64_t now, std::int64_t before) {
+  const std::int64_t passes = job.strategy.accumulation.get() * now;
+  if (job.states_global_batch && passes % before == 0) job.strategy.accumulation = passes / before;
+}
+
+void set_tensor(plan::Job& job, std::int64_t ranks) {
+  fewer_replicas(job, ranks, job.parallel.tensor);
+  job.parallel.tensor = ranks;
+}
+
+void set_pipeline(plan::Job& job, std::int64_t stages) {
+  fewer_replicas(job, stages, job.parallel.pipeline);
+  job.parallel.pipeline = stages;
+  job.parallel.cuts.clear();
+}
+
 /// The GPUs of a server; empty: they are one already.
 FittingChanges tensor_group(const plan::Job& job) {
   const std::int64_t inside = job.cluster.gpus_per_node;
   if (inside <= job.parallel.tensor) return {};
   FittingChanges changes{
-      {fmt::format("parallel.tensor={}", inside), [inside](plan::Job& j) { j.parallel.tensor = inside; }}};
+      {fmt::format("parallel.tensor={}", inside), [inside](plan::Job& j) { set_tensor(j, inside); }}};
   if (!job.parallel.sequence) changes.push_back(shared_sequence());
   return changes;
 }
@@ -185,13 +202,10 @@ FittingChanges single_changes(const plan::Job& job) {
     });
   }
   for (std::int64_t tensor = 2 * now.tensor; tensor <= job.cluster.gpus_per_node; tensor *= 2) {
-    add(fmt::format("parallel.tensor={}", tensor), [tensor](plan::Job& j) { j.parallel.tensor = tensor; });
+    add(fmt::format("parallel.tensor={}", tensor), [tensor](plan::Job& j) { set_tensor(j, tensor); });
   }
   for (std::int64_t more = 2 * now.pipeline; more <= std::min(bodies_of(*job.model), job.cluster.gpus()); more *= 2) {
-    add(fmt::format("parallel.pipeline={}", more), [more](plan::Job& j) {
-      j.parallel.pipeline = more;
-      j.parallel.cuts.clear();
-    });
+    add(fmt::format("parallel.pipeline={}", more), [more](plan::Job& j) { set_pipeline(j, more); });
   }
   constexpr std::int64_t kMostPasses = 1 << 16;
   for (std::int64_t by = 2; by <= std::min(job.batch, kMostPasses); ++by) {

@@ -70,6 +70,7 @@ Expected<void> take_batch(Scenario& scenario, const StatedSamples& stated, std::
 }  // namespace
 
 Expected<void> set_global_batch(Scenario& scenario, const StatedSamples& stated) {
+  scenario.states_global_batch = stated.global != nullptr;
   if (stated.global == nullptr) return {};
   const auto samples = parse_count(stated.global->value, {1, std::int64_t{1} << 40});
   if (!samples) return at(samples.error(), *stated.global);
