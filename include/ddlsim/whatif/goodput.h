@@ -6,11 +6,12 @@
 //   writers    = all servers where replicas share the states (zero), else those of one replica
 //   write      = max(checkpoint / storage, checkpoint / writers / rate of one server)
 //   snapshot   = checkpoint / writers / (PCIe of a server's GPUs, at the job's share of it)
-//   blocked    = the write, or the snapshot where it is asynchronous or in memory
+//   blocked    = the longer of write and snapshot, as a blocking checkpoint passes both links at once (as stated where
+//                checkpoint.write is); the snapshot where it is asynchronous or in memory
 //   interval   = as stated, else the exact best of cost/goodput.h; no shorter than a write that goes on beside it
 //   in memory  : each n-th copy goes to storage, n as stated or as often as storage takes them
-//   recovery   = reading, at the rates of writing, and warming up; from memory: the snapshot's time, and over the
-//                network a server's part from its partner
+//   recovery   = reading, at the rates of writing and over PCIe, and warming up; from memory: the snapshot's time, and
+//                over the network a server's part from its partner
 //   time       = start-up + (steps + evaluations) / goodput          cost of servers and spares alike
 //
 // Storage that each server has for itself counts as often as there are writers. A server's own rate is its network's

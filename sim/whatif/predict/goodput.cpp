@@ -109,7 +109,8 @@ const hardware::Storage* storage_of(const Scenario& scenario) {
 struct Checkpoint {
   DataSize size{};
   Writers writers;
-  Time write{};
+  Time write{};  // to storage
+  Time whole{};  // between GPUs and storage, whichever link takes longer; reading back is as slow
   Time snapshot{};
   Time from_partner{};  // a lost server's part, over the network
 };
@@ -161,6 +162,7 @@ Expected<Checkpoint> checkpoint_of(const Scenario& scenario) {
                          scenario.efficiency.pcie.get();
   const DataSize of_server = one.size / static_cast<double>(one.writers.servers);
   one.snapshot = said.snapshot.value_or(of_server / pcie);
+  one.whole = said.write ? one.write : max(one.write, of_server / pcie);
   if (scenario.cluster.nodes > 1) one.from_partner = of_server / node.network_bandwidth();
   return one;
 }
@@ -170,10 +172,10 @@ cost::FailingRun run_of(const Scenario& scenario, const Rates& rates, const Chec
   run.mode = scenario.checkpoints.mode;
   run.failures = rates.all();
   run.beyond_memory = rates.switches / rates.all();
-  run.blocked = run.mode == CheckpointMode::kBlocking ? one.write : one.snapshot;
-  run.write = one.write;
+  run.write = run.mode == CheckpointMode::kBlocking ? one.whole : one.write;
+  run.blocked = run.mode == CheckpointMode::kBlocking ? run.write : one.snapshot;
   run.down = scenario.failures.restart;
-  run.recovery = one.write + scenario.failures.warmup;
+  run.recovery = one.whole + scenario.failures.warmup;
   run.memory_recovery = one.snapshot + one.from_partner + scenario.failures.warmup;
   return run;
 }
@@ -240,7 +242,7 @@ answer::Goodput answer_of(const Scenario& scenario, const Rates& rates, const Ch
   g.checkpoint = one.size;
   g.writers = one.writers.servers;
   g.blocked = run.blocked;
-  g.write = one.write;
+  g.write = run.write;
   g.interval_stated = scenario.checkpoints.interval.has_value();
   g.young = cost::young_interval(run.blocked, g.mtbf);
   g.daly = cost::daly_interval(run.blocked, g.mtbf);

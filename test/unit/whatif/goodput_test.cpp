@@ -131,6 +131,30 @@ TEST_CASE("goodput: asynchronous checkpoints stop for the snapshot, and one writ
              Contains("one cannot start every"));
 }
 
+TEST_CASE("goodput: a blocking checkpoint leaves its GPU first, and comes back as it left", "[unit][whatif]") {
+  // 1 TB of one GPU over PCIe: 64 GB/s at 70 %, or as the shares of efficiency say.
+  const std::vector<Override> fast{{"checkpoint.bandwidth", "2 TB/s", {}},
+                                   {"checkpoint.node_bandwidth", "2 TB/s", {}},
+                                   {"efficiency.pcie", "50 %", {}}};
+  const auto asked = [&](const Override& more) {
+    std::vector<Override> settings = fast;
+    settings.push_back(more);
+    return lasting(settings);
+  };
+  const double copied = 1e12 / (catalog().node("dgx-h100")->pcie.bandwidth.in(bytes_per_second)*0.5);
+  const answer::Goodput blocking = asked({"checkpoint.mode", "blocking", {}});
+  const answer::Goodput async = asked({"checkpoint.mode", "async", {}});
+  CHECK(blocking.blocked.in(seconds) == Approx(copied));
+  CHECK(blocking.write == blocking.blocked);
+  CHECK(async.blocked.in(seconds) == Approx(copied));
+  CHECK(async.write.in(seconds) == Approx(0.5));
+  CHECK(blocking.recovery_time.in(seconds) == Approx(copied));
+  CHECK(async.recovery_time.in(seconds) == Approx(copied));
+  const answer::Goodput stated = asked({"checkpoint.write", "3 s", {}});
+  CHECK(stated.blocked == seconds(3));
+  CHECK(stated.recovery_time == seconds(3));
+}
+
 TEST_CASE("goodput: a run takes longer and costs its spares", "[unit][whatif]") {
   const auto p = predicted(job({{"training.steps", "1000000", {}},
                                 {"price", "10 $/h", {}},
