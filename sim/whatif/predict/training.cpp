@@ -33,6 +33,14 @@ std::int64_t steps_of(const Scenario& scenario, const StepShape& shape) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(steps, 1e18)));
 }
 
+/// Of stated steps by the data set that they read; nothing: nobody says what an epoch is.
+std::optional<double> epochs_of(const Scenario& scenario, const StepShape& shape) {
+  const TrainingRun& run = scenario.training;
+  if (!run.steps) return run.epochs.value_or(1);
+  if (!scenario.input.dataset) return std::nullopt;
+  return static_cast<double>(*run.steps) / static_cast<double>(steps_of_epoch(scenario, shape));
+}
+
 /// What reading from storage adds to a run's steps until memory has what it can hold. A server of n reads 1/n of a new
 /// order every epoch, so that (1-1/n)^(k-1) of what it reads in epoch k it has not read before.
 Time filling_caches(const Scenario& scenario, const StepShape& shape) {
@@ -82,6 +90,16 @@ std::string unused_of_run(const Scenario& scenario) {
   add(run.checkpoint_every != TrainingRun{}.checkpoint_every, "training.checkpoint_every");
   add(run.carbon.has_value(), "energy.carbon");
   return join(unused);
+}
+
+std::optional<std::string> no_evaluation_note(const Scenario& scenario, const answer::Training& training) {
+  const TrainingRun& run = scenario.training;
+  if (run.evaluation.value_or(Time::zero()) == Time::zero() || training.evaluation > Time::zero()) return std::nullopt;
+  const bool unknown = run.steps && !scenario.input.dataset;
+  const std::string why = unknown ? "nobody says how many samples an epoch has (--dataset; --samples and --epochs)"
+                                  : fmt::format("the run ends before the first, after {} epoch{}",
+                                                significant(run.evaluate_every, 6), run.evaluate_every == 1 ? "" : "s");
+  return "stated, but without effect here: training.evaluation, as " + why;
 }
 
 Expected<void> check_training(const Scenario& scenario) {
@@ -147,8 +165,8 @@ answer::Training train(const Scenario& scenario, const StepShape& shape) {
   training.stepping = shape.step * static_cast<double>(training.steps);
   training.stepping += filling_caches(scenario, shape);
   training.startup = run.startup;
-  if (run.evaluation && training.epochs) {
-    training.evaluation = *run.evaluation * std::floor(*training.epochs / run.evaluate_every);
+  if (const auto epochs = epochs_of(scenario, shape); run.evaluation && epochs) {
+    training.evaluation = *run.evaluation * std::floor(*epochs / run.evaluate_every);
   }
   if (run.checkpoint) {
     training.checkpoints = *run.checkpoint * std::floor(training.stepping / run.checkpoint_every);

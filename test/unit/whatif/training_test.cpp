@@ -1,5 +1,6 @@
 #include "ddlsim/whatif/training.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -111,6 +112,34 @@ TEST_CASE("training: start-up, evaluations and checkpoints take their time", "[u
   CHECK(run.time().in(seconds) == Approx(30 + 90 + 16 + 12));
   CHECK(run.cost.value().in(dollars) == Approx(24.48 * 148 / 3600));
   CHECK(run.energy.in(joules) == Approx(8 * 300.0 * (90 * 0.8 + 16)));
+}
+
+TEST_CASE("training: steps are evaluated by the epochs of their data set, or a note says that they are not",
+          "[unit][whatif]") {
+  const auto run = [](std::vector<Override> more) {
+    more.push_back({"training.evaluation", "4 s", {}});
+    return job(std::move(more)).value();
+  };
+  const auto evaluated = [&](std::vector<Override> more) {
+    return train(run(std::move(more)), kStep).evaluation.in(seconds);
+  };
+  // An epoch of ImageNet is 5,005 steps of 256.
+  CHECK(evaluated({{"training.steps", "450450", {}}, {"input.dataset", "imagenet", {}}}) == Approx(90 * 4));
+  CHECK(evaluated({{"training.steps", "450449", {}}, {"input.dataset", "imagenet", {}}}) == Approx(89 * 4));
+  const auto note = [&](std::vector<Override> more) {
+    const Scenario s = run(std::move(more));
+    return no_evaluation_note(s, train(s, kStep)).value_or("");
+  };
+  CHECK(note({{"training.steps", "5005", {}}, {"input.dataset", "imagenet", {}}}).empty());
+  CHECK_THAT(note({{"training.steps", "5004", {}}, {"input.dataset", "imagenet", {}}}),
+             Contains("the run ends before the first, after 1 epoch"));
+  CHECK_THAT(note({{"training.steps", "5005", {}}}), Contains("nobody says how many samples an epoch has"));
+  const std::vector<Override> most{{"training.samples", "25600", {}}, {"training.epochs", "0.9", {}}};
+  CHECK_THAT(note(most), Contains("the run ends before the first"));
+  const auto predicted = predict(run({{"training.steps", "100", {}}})).value();
+  CHECK(std::any_of(predicted.notes.begin(), predicted.notes.end(), [](const std::string& one) {
+    return one.starts_with("stated, but without effect here: training.evaluation, as nobody says");
+  }));
 }
 
 TEST_CASE("training: tokens are shared out over sequences, steps stand for themselves", "[unit][whatif]") {
