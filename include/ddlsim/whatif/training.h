@@ -99,6 +99,8 @@ struct StepShape {
 
 /// What an hour of a server costs the scenario: the spot price where it asks for that. Nothing: nobody knows.
 [[nodiscard]] std::optional<PriceRate> price_of(const Scenario& scenario);
+/// That prices were stated of other servers alone; nothing: of none, or of this job's too, as lists of prices are.
+[[nodiscard]] std::optional<std::string> other_prices_note(const Scenario& scenario);
 /// What one of all its servers costs, spares among them where something fails. Nothing: nobody knows.
 [[nodiscard]] std::optional<PriceRate> price_of_cluster(const Scenario& scenario,
                                                         const std::optional<answer::Goodput>& goodput);

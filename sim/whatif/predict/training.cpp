@@ -134,6 +134,12 @@ std::optional<PriceRate> price_of(const Scenario& scenario) {
   return node.price;
 }
 
+std::optional<std::string> other_prices_note(const Scenario& scenario) {
+  if (scenario.price_stated || scenario.prices_elsewhere.empty()) return std::nullopt;
+  return fmt::format("stated, but without effect here: the price of {}; the job's servers are {}",
+                     join(scenario.prices_elsewhere), scenario.cluster.node.id);
+}
+
 std::optional<PriceRate> price_of_cluster(const Scenario& scenario, const std::optional<answer::Goodput>& goodput) {
   const auto price = price_of(scenario);
   if (!price) return std::nullopt;

@@ -197,6 +197,20 @@ TEST_CASE("training: a price of another server says nothing here, a bare one doe
   CHECK(price_of(job({{"price", "9 $/h", {}}, {"price.spot", "yes", {}}}).value())->in(dollars_per_hour) == Approx(9));
 }
 
+TEST_CASE("training: prices of other servers alone are said to have no effect", "[unit][whatif]") {
+  const auto note = [](const char* price) {
+    const auto notes = predict(job({{"price", price, {}}}).value()).value().notes;
+    const auto found = std::find_if(notes.begin(), notes.end(), [](const std::string& one) {
+      return one.starts_with("stated, but without effect here: the price of");
+    });
+    return found == notes.end() ? std::string() : *found;
+  };
+  CHECK_THAT(note("dgx-a100=12 $/h, dgx-h100=98 $/h"),
+             Contains("the price of dgx-a100, dgx-h100; the job's servers are p3.16xlarge"));
+  CHECK(note("dgx-a100=12 $/h, p3.16xlarge=10 $/h").empty());
+  CHECK(note("10 $/h").empty());
+}
+
 TEST_CASE("training: a run outlasts what a network reaches for minutes", "[unit][whatif]") {
   const auto rate = [](std::vector<Override> more) {
     more.insert(more.begin(), {{"model", "resnet50", {}}, {"node", "g4dn.xlarge", {}}});
