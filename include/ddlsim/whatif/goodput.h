@@ -2,23 +2,25 @@
 //
 //   rate       = GPUs / M_gpu + servers / M_node + ceil(servers / servers per switch) / M_switch
 //   checkpoint = weights, fp32 weights and optimizer states of the model's plan on one GPU, unsplit (plan/memory.h);
-//                gradients and activations are not kept
+//                gradients and activations are not kept, and frozen weights (adapters', first layers') are not written
 //   writers    = all servers where replicas share the states (zero), else those of one replica
 //   write      = max(checkpoint / storage, checkpoint / writers / rate of one server)
 //   snapshot   = checkpoint / writers / (PCIe of a server's GPUs, at the job's share of it)
-//   blocked    = the write, or the snapshot where it is asynchronous or in memory
+//   blocked    = the longer of write and snapshot, as a blocking checkpoint passes both links at once (as stated where
+//                checkpoint.write is); the snapshot where it is asynchronous or in memory
 //   interval   = as stated, else the exact best of cost/goodput.h; no shorter than a write that goes on beside it
 //   in memory  : each n-th copy goes to storage, n as stated or as often as storage takes them
-//   recovery   = reading, at the rates of writing, and warming up; from memory: the snapshot's time, and over the
-//                network a server's part from its partner
+//   recovery   = reading, at the rates of writing and over PCIe, and warming up; from memory: the snapshot's time, and
+//                over the network a server's part from its partner; frozen weights are read again in both
 //   time       = start-up + (steps + evaluations) / goodput          cost of servers and spares alike
 //
 // Storage that each server has for itself counts as often as there are writers. A server's own rate is its network's
 // unless stated. What nobody states of restart, warm-up and repair takes no time, and a note says so; how often things
 // fail has no default. Servers under repair cost nothing more, as they are the spares' price.
 //
-// Limits: reading counts every byte once, replicas pass it on; writing is as fast as reading where a storage's file
-// knows one rate; the interval is the best for the whole job's rate, in memory too.
+// Limits: a stated size is all that is read as well; reading counts every byte once, replicas pass it on; writing is as
+// fast as reading where a storage's file knows one rate; the interval is the best for the whole job's rate, in memory
+// too.
 //
 // Worked example: test/unit/whatif/goodput_test.cpp.
 #pragma once

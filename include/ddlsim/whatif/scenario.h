@@ -58,6 +58,7 @@ struct Scenario : plan::Job {
   Failures failures;                                        // how often its parts fail, and what follows
   Checkpoints checkpoints;                                  // of a run that fails
   bool price_stated = false;                                // of a server: cluster.node.price is not the catalogue's
+  std::vector<std::string> prices_elsewhere;                // stated of servers by name that are no servers of this job
   std::optional<std::int64_t> batch_taken;                  // nobody stated one, and the model's own does not divide
                                                             // the stated global batch
   std::optional<std::int64_t> ports_taken;                  // of the stated rate of the network: nobody said how many

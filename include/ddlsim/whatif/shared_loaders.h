@@ -19,8 +19,8 @@
 // for the same seed on every machine, and job i's do not depend on how many there are. Sources: A-Dloader (Jia et al.,
 // IEEE CLOUD 2022) for the question and its headline, 23.5 % more throughput and 10 % less makespan than even shares;
 // Synergy (Mohan et al., OSDI 2022) for the mix, models/jobs/synergy.yaml. Limits: jobs on different servers do not
-// meet on the network; a job's GPUs run at the same rate all along (no first epoch); workers that wait for storage hold
-// their cores.
+// meet on the network; a job's GPUs run at the same rate all along (no first epoch; a note has what reading a data set
+// once takes, where that is longer than an epoch at full speed); workers that wait for storage hold their cores.
 #pragma once
 
 #include "ddlsim/answer/shared_loaders.h"

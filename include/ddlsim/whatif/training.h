@@ -5,6 +5,7 @@
 //          | as stated
 //   time   = start-up + steps x step time + floor(epochs / evaluate_every) x evaluation
 //            + floor(steps x step time / checkpoint_every) x checkpoint
+//            epochs of stated steps: steps / ceil(samples of the data set / global batch); without one no evaluation
 //   cost   = (servers + spares) x price of a server x time      by the second; start-up is paid like the rest
 //   working = (steps x (compute + memory) + evaluations) x (1 + worked again / counted), where something fails
 //   energy = GPUs x (working power x working + idle power x (time - working))    powers where they are known
@@ -66,6 +67,9 @@ struct TrainingRun {
 /// with commas between them. Empty: nothing, or it counts.
 [[nodiscard]] std::string unused_of_run(const Scenario& scenario);
 
+/// That a run has no evaluation though somebody says how long one takes, and why; nothing: it has.
+[[nodiscard]] std::optional<std::string> no_evaluation_note(const Scenario& scenario, const answer::Training& training);
+
 /// Whether what is said of a run makes sense together. Errors: kInvalidArgument, naming the settings.
 [[nodiscard]] Expected<void> check_training(const Scenario& scenario);
 
@@ -95,6 +99,8 @@ struct StepShape {
 
 /// What an hour of a server costs the scenario: the spot price where it asks for that. Nothing: nobody knows.
 [[nodiscard]] std::optional<PriceRate> price_of(const Scenario& scenario);
+/// That prices were stated of other servers alone; nothing: of none, or of this job's too, as lists of prices are.
+[[nodiscard]] std::optional<std::string> other_prices_note(const Scenario& scenario);
 /// What one of all its servers costs, spares among them where something fails. Nothing: nobody knows.
 [[nodiscard]] std::optional<PriceRate> price_of_cluster(const Scenario& scenario,
                                                         const std::optional<answer::Goodput>& goodput);

@@ -377,6 +377,10 @@ Expected<answer::Recommendation> Recommender::answer() {
   result.notes = notes_of(candidates_.front().scenario, asked_.precision, result);
   if (auto predicted = predict_best(result); !predicted) return tl::unexpected<Error>(predicted.error());
   add_notes_of_best(result);
+  // Without --node every server that has a price is among the candidates.
+  if (auto note = other_prices_note(candidates_.front().scenario); note && asked_.node) {
+    result.notes.push_back(std::move(*note));
+  }
   return result;
 }
 

@@ -42,11 +42,12 @@ double cores_per_worker(const hardware::Host& host, double workers, std::int64_t
 }
 
 /// Bytes that storage reads in the time a sample holds it.
-DataSize read_of(const cost::LoaderWork& work, const cost::LoaderShare& share, const hardware::Host& host) {
-  if (!host.storage || share.from.storage <= 0) return {};
+/// `from_storage`: the share of samples that come from it.
+DataSize read_of(const cost::LoaderWork& work, double from_storage, const hardware::Host& host) {
+  if (!host.storage || from_storage <= 0) return {};
   DataSize read = work.stored;
   if (host.storage->iops) read = max(read, host.storage->bandwidth / *host.storage->iops * work.requests);
-  return read * share.from.storage;
+  return read * from_storage;
 }
 
 /// Workers of a job beyond its batches have none to make.
@@ -191,7 +192,11 @@ Expected<void> JobProfiler::predict(const JobEntry& job, JobProfile& profile) {
   cost::LoaderShare share = cost::loader_share(*scenario);
   share.iops.reset();
   share.storage = supply_.storage / processes;
-  demand.read = read_of(work, share, host);
+  demand.read = read_of(work, share.from.storage, host);
+  if (share.from.storage < 1) {
+    profile.read_once =
+        read_of(work, 1, host) * (static_cast<double>(profile.samples_per_epoch) / servers) / supply_.storage;
+  }
   const double each = cores_per_worker(host, static_cast<double>(supply_.cores), supply_.gpus);
   const std::int64_t most = job.most_workers.value_or(most_useful(profile, loaders));
   for (std::int64_t workers = 1; workers <= supply_.cores && workers * profile.servers <= most; ++workers) {

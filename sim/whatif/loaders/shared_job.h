@@ -25,6 +25,7 @@ struct JobProfile {
   std::string sample = "sample";
   std::int64_t samples_per_epoch = 0;  // 0: nobody says
   std::int64_t samples_per_step = 0;   // likewise
+  Time read_once{};                    // of the data set, by its servers' storage alone; zero: every epoch does
   std::vector<std::string> notes;
 };
 

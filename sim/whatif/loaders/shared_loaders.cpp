@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
+#include <utility>
 
 #include "ddlsim/events/shared_loaders.h"
+#include "ddlsim/support/names.h"
 #include "ddlsim/support/portable_math.h"
 #include "ddlsim/support/quantity_io.h"
 #include "loaders/shared_job.h"
@@ -104,7 +107,26 @@ Expected<void> check_times(const io::JobEntry& job, const JobProfile& profile, d
 struct AskedJobs {
   std::vector<SharedJob> shown;
   std::vector<events::ArrivingJob> jobs;
+  std::vector<std::string> read_once;  // of every model whose data set takes longer to read than to train on
 };
+
+void add_read_once(const JobProfile& profile, std::vector<std::string>& all) {
+  const Time trained = seconds(static_cast<double>(profile.samples_per_epoch) / profile.full.in(per_second));
+  if (profile.read_once <= trained) return;
+  std::string text =
+      fmt::format("{} {} ({} at full speed)", profile.model, to_text(profile.read_once), to_text(trained));
+  if (std::find(all.begin(), all.end(), text) == all.end()) all.push_back(std::move(text));
+}
+
+std::string first_epoch_note(const std::vector<std::string>& read_once) {
+  constexpr std::size_t kShown = 4;
+  const std::size_t shown = std::min(read_once.size(), kShown);
+  std::string text = join(std::span(read_once).first(shown));
+  if (shown < read_once.size()) text += fmt::format(", and {} more", read_once.size() - shown);
+  return "no first epoch is in these times, though it reads all of a data set from storage, which alone takes as long "
+         "as: " +
+         text;
+}
 
 Expected<AskedJobs> asked_jobs(JobProfiler& profiler, const std::vector<io::JobEntry>& entries) {
   AskedJobs all;
@@ -116,6 +138,7 @@ Expected<AskedJobs> asked_jobs(JobProfiler& profiler, const std::vector<io::JobE
     if (!samples) return tl::unexpected<Error>(samples.error());
     if (auto sound = check_batches(job, known, *samples); !sound) return tl::unexpected<Error>(sound.error());
     if (auto sound = check_times(job, known, *samples); !sound) return tl::unexpected<Error>(sound.error());
+    add_read_once(known, all.read_once);
     all.shown.push_back({.name = job.name,
                          .model = known.model,
                          .sample = known.sample,
@@ -246,6 +269,7 @@ Expected<SharedLoaders> share_loaders(const io::Catalog& catalog, const io::Jobs
   }
   answer.jobs = std::move(jobs->shown);
   answer.notes = file.notes;
+  if (!jobs->read_once.empty()) answer.notes.push_back(first_epoch_note(jobs->read_once));
   if (!file.restart) {
     answer.notes.push_back("assumed: a loader whose workers change starts anew in " + to_text(kDefaultRestart) +
                            " (restart:)");

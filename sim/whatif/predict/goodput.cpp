@@ -59,13 +59,34 @@ std::string rates_text(const Failures& failures) {
   return failures.published->name + (own ? ", some stated" : "");
 }
 
-/// What a model's plan on one GPU, unsplit, keeps from step to step.
-Expected<DataSize> states_of(const Scenario& scenario) {
-  const auto kept = [](const plan::MemoryFootprint& memory) {
+/// What a model keeps from step to step.
+struct Kept {
+  DataSize trained{};  // weights, fp32 weights and states of the optimizer
+  DataSize frozen{};   // weights that no step changes: they are read, and never written
+};
+
+/// As plan/memory.h counts them among weights.
+DataSize frozen_of(const plan::Job& job, const plan::StepPlan& plan) {
+  const plan::States states = job.parallel.states.value_or(plan::States::kFp32);
+  const DataSize plain = plan::frozen_weight(job, plan::state_sizes(states, plan.model->optimizer).weight);
+  const DataSize quantised = workload::quantised_weight(job.parallel.frozen_bits);
+  const plan::Chunk& chunk = plan.classes.front().chunk;
+  DataSize frozen;
+  for (std::size_t i = 0; i < chunk.count; ++i) {
+    frozen += plain * static_cast<double>(chunk[i].frozen_elements - chunk[i].quantised_elements) +
+              quantised * static_cast<double>(chunk[i].quantised_elements);
+  }
+  return frozen;
+}
+
+/// By the model's plan on one GPU, unsplit.
+Expected<Kept> states_of(const Scenario& scenario) {
+  const auto all = [](const plan::MemoryFootprint& memory) {
     return memory.weights + memory.master + memory.optimizer_state;
   };
   if (!scenario.model->has_layers()) {
-    return kept(plan::memory_footprint(*scenario.model, scenario.strategy, 1, scenario.batch, scenario.precision));
+    return Kept{.trained = all(
+                    plan::memory_footprint(*scenario.model, scenario.strategy, 1, scenario.batch, scenario.precision))};
   }
   plan::Job alone = static_cast<const plan::Job&>(scenario);
   alone.cluster.nodes = 1;
@@ -75,7 +96,10 @@ Expected<DataSize> states_of(const Scenario& scenario) {
                     .frozen_bits = scenario.parallel.frozen_bits};
   alone.strategy.sync_every = 1;
   alone.straggler = by_default(1.0);
-  return plan::lower(alone).map([&](const plan::StepPlan& plan) { return kept(plan.classes.front().memory); });
+  return plan::lower(alone).map([&](const plan::StepPlan& plan) {
+    const DataSize frozen = frozen_of(alone, plan);
+    return Kept{.trained = all(plan.classes.front().memory) - frozen, .frozen = frozen};
+  });
 }
 
 /// Servers that write, and GPUs of one of them that hold a part.
@@ -109,14 +133,17 @@ const hardware::Storage* storage_of(const Scenario& scenario) {
 struct Checkpoint {
   DataSize size{};
   Writers writers;
-  Time write{};
+  Time write{};        // to storage
+  Time whole{};        // from GPUs to storage: over the slower of both links
+  Time read{};         // back, frozen weights too
+  Time read_frozen{};  // of that
   Time snapshot{};
   Time from_partner{};  // a lost server's part, over the network
 };
 
-Expected<Time> write_time(const Scenario& scenario, const Checkpoint& one) {
+/// Where checkpoint.write is not stated.
+Expected<Bandwidth> storage_rate(const Scenario& scenario, const Checkpoint& one) {
   const Checkpoints& said = scenario.checkpoints;
-  if (said.write) return *said.write;
   const hardware::Storage* storage = storage_of(scenario);
   if (storage == nullptr && !said.bandwidth) {
     return bad("nobody says what checkpoints are written to",
@@ -133,35 +160,47 @@ Expected<Time> write_time(const Scenario& scenario, const Checkpoint& one) {
   }
   const hardware::Node& node = scenario.cluster.node;
   const Bandwidth all = said.bandwidth ? *said.bandwidth : node.host.reaching(*storage).bandwidth * own;
-  Time write = one.size / all;
   const bool over_network = said.bandwidth || storage->attached == hardware::Attachment::kNetwork;
-  if (said.node_bandwidth || over_network) {
-    const Bandwidth each = said.node_bandwidth.value_or(node.network_bandwidth());
-    write = max(write, one.size / servers / each);
-  }
-  return write;
+  if (!said.node_bandwidth && !over_network) return all;
+  return min(all, said.node_bandwidth.value_or(node.network_bandwidth()) * servers);
+}
+
+/// Between the GPUs that hold the states and their servers' memory, of all who write.
+Bandwidth host_rate(const Scenario& scenario, const Writers& writers) {
+  const hardware::Node& node = scenario.cluster.node;
+  return min(node.pcie.bandwidth * static_cast<double>(writers.gpus),
+             node.host_link.bandwidth * static_cast<double>(node.pcie_uplinks)) *
+         (scenario.efficiency.pcie.get() * static_cast<double>(writers.servers));
 }
 
 Expected<Checkpoint> checkpoint_of(const Scenario& scenario) {
   const Checkpoints& said = scenario.checkpoints;
   Checkpoint one{.writers = writers_of(scenario)};
+  DataSize frozen;
   if (said.size) {
     one.size = *said.size;
   } else {
-    auto states = states_of(scenario);
-    if (!states) return tl::unexpected<Error>(states.error());
-    one.size = *states;
+    const auto kept = states_of(scenario);
+    if (!kept) return tl::unexpected<Error>(kept.error());
+    one.size = kept->trained;
+    frozen = kept->frozen;
   }
-  auto write = write_time(scenario, one);
-  if (!write) return tl::unexpected<Error>(write.error());
-  one.write = *write;
-  const hardware::Node& node = scenario.cluster.node;
-  const Bandwidth pcie = min(node.pcie.bandwidth * static_cast<double>(one.writers.gpus),
-                             node.host_link.bandwidth * static_cast<double>(node.pcie_uplinks)) *
-                         scenario.efficiency.pcie.get();
-  const DataSize of_server = one.size / static_cast<double>(one.writers.servers);
-  one.snapshot = said.snapshot.value_or(of_server / pcie);
-  if (scenario.cluster.nodes > 1) one.from_partner = of_server / node.network_bandwidth();
+  const Bandwidth copied = host_rate(scenario, one.writers);
+  one.snapshot = said.snapshot.value_or(one.size / copied);
+  if (said.write) {
+    one.write = one.whole = one.read = *said.write;
+  } else {
+    const auto stored = storage_rate(scenario, one);
+    if (!stored) return tl::unexpected<Error>(stored.error());
+    one.write = one.size / *stored;
+    one.whole = max(one.write, one.size / copied);
+    one.read_frozen = frozen / min(*stored, copied);
+    one.read = one.whole + one.read_frozen;
+  }
+  if (scenario.cluster.nodes > 1) {
+    const DataSize of_server = one.size / static_cast<double>(one.writers.servers);
+    one.from_partner = of_server / scenario.cluster.node.network_bandwidth();
+  }
   return one;
 }
 
@@ -170,11 +209,11 @@ cost::FailingRun run_of(const Scenario& scenario, const Rates& rates, const Chec
   run.mode = scenario.checkpoints.mode;
   run.failures = rates.all();
   run.beyond_memory = rates.switches / rates.all();
-  run.blocked = run.mode == CheckpointMode::kBlocking ? one.write : one.snapshot;
-  run.write = one.write;
+  run.write = run.mode == CheckpointMode::kBlocking ? one.whole : one.write;
+  run.blocked = run.mode == CheckpointMode::kBlocking ? run.write : one.snapshot;
   run.down = scenario.failures.restart;
-  run.recovery = one.write + scenario.failures.warmup;
-  run.memory_recovery = one.snapshot + one.from_partner + scenario.failures.warmup;
+  run.recovery = one.read + scenario.failures.warmup;
+  run.memory_recovery = one.snapshot + one.from_partner + one.read_frozen + scenario.failures.warmup;
   return run;
 }
 
@@ -240,7 +279,7 @@ answer::Goodput answer_of(const Scenario& scenario, const Rates& rates, const Ch
   g.checkpoint = one.size;
   g.writers = one.writers.servers;
   g.blocked = run.blocked;
-  g.write = one.write;
+  g.write = run.write;
   g.interval_stated = scenario.checkpoints.interval.has_value();
   g.young = cost::young_interval(run.blocked, g.mtbf);
   g.daly = cost::daly_interval(run.blocked, g.mtbf);

@@ -419,6 +419,7 @@ void add_run_notes(const Scenario& scenario, const Prediction& prediction, std::
                     to_text_in_bits(node.network.bandwidth), to_text_in_bits(*node.network_sustained)));
   }
   if (prediction.training) {
+    if (auto note = no_evaluation_note(scenario, *prediction.training)) notes.push_back(std::move(*note));
     notes.emplace_back(
         prediction.power ? "energy: what the GPUs draw, without hosts and cooling"
                          : "energy: the GPUs' TDP while kernels run; waiting GPUs, hosts and cooling are not counted");

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/support/quantity_io.h"
@@ -16,7 +18,10 @@ Expected<answer::Prediction> predict(const Scenario& scenario) {
   const auto question = ask(scenario);
   if (!question) return tl::unexpected<Error>(question.error());
   auto prediction = prediction_of(*question);
-  if (prediction) add_ways_to_fit(scenario, *prediction);
+  if (!prediction) return prediction;
+  add_ways_to_fit(scenario, *prediction);
+  // Not of a Predictor's answers: who compares servers states prices of them all.
+  if (auto note = other_prices_note(scenario)) prediction->notes.push_back(std::move(*note));
   return prediction;
 }
 

@@ -33,6 +33,14 @@ std::int64_t steps_of(const Scenario& scenario, const StepShape& shape) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(steps, 1e18)));
 }
 
+/// Of stated steps by the data set that they read; nothing: nobody says what an epoch is.
+std::optional<double> epochs_of(const Scenario& scenario, const StepShape& shape) {
+  const TrainingRun& run = scenario.training;
+  if (!run.steps) return run.epochs.value_or(1);
+  if (!scenario.input.dataset) return std::nullopt;
+  return static_cast<double>(*run.steps) / static_cast<double>(steps_of_epoch(scenario, shape));
+}
+
 /// What reading from storage adds to a run's steps until memory has what it can hold. A server of n reads 1/n of a new
 /// order every epoch, so that (1-1/n)^(k-1) of what it reads in epoch k it has not read before.
 Time filling_caches(const Scenario& scenario, const StepShape& shape) {
@@ -84,6 +92,16 @@ std::string unused_of_run(const Scenario& scenario) {
   return join(unused);
 }
 
+std::optional<std::string> no_evaluation_note(const Scenario& scenario, const answer::Training& training) {
+  const TrainingRun& run = scenario.training;
+  if (run.evaluation.value_or(Time::zero()) == Time::zero() || training.evaluation > Time::zero()) return std::nullopt;
+  const bool unknown = run.steps && !scenario.input.dataset;
+  const std::string why = unknown ? "nobody says how many samples an epoch has (--dataset; --samples and --epochs)"
+                                  : fmt::format("the run ends before the first, after {} epoch{}",
+                                                significant(run.evaluate_every, 6), run.evaluate_every == 1 ? "" : "s");
+  return "stated, but without effect here: training.evaluation, as " + why;
+}
+
 Expected<void> check_training(const Scenario& scenario) {
   const TrainingRun& run = scenario.training;
   const auto bad = [](std::string what, std::string note) {
@@ -114,6 +132,12 @@ std::optional<PriceRate> price_of(const Scenario& scenario) {
   const hardware::Node& node = scenario.cluster.node;
   if (scenario.training.spot && !scenario.price_stated) return node.tariff.spot;
   return node.price;
+}
+
+std::optional<std::string> other_prices_note(const Scenario& scenario) {
+  if (scenario.price_stated || scenario.prices_elsewhere.empty()) return std::nullopt;
+  return fmt::format("stated, but without effect here: the price of {}; the job's servers are {}",
+                     join(scenario.prices_elsewhere), scenario.cluster.node.id);
 }
 
 std::optional<PriceRate> price_of_cluster(const Scenario& scenario, const std::optional<answer::Goodput>& goodput) {
@@ -147,8 +171,8 @@ answer::Training train(const Scenario& scenario, const StepShape& shape) {
   training.stepping = shape.step * static_cast<double>(training.steps);
   training.stepping += filling_caches(scenario, shape);
   training.startup = run.startup;
-  if (run.evaluation && training.epochs) {
-    training.evaluation = *run.evaluation * std::floor(*training.epochs / run.evaluate_every);
+  if (const auto epochs = epochs_of(scenario, shape); run.evaluation && epochs) {
+    training.evaluation = *run.evaluation * std::floor(*epochs / run.evaluate_every);
   }
   if (run.checkpoint) {
     training.checkpoints = *run.checkpoint * std::floor(training.stepping / run.checkpoint_every);

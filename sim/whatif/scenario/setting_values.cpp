@@ -456,7 +456,10 @@ Expected<void> set_price(Scenario& scenario, Value value, const io::Catalog& cat
                   {"one for each server, as --price \"dgx-h100=98 $/h, dgx-a100=33 $/h\""});
     }
     priced.push_back(id);
-    if (!id.empty() && id != scenario.cluster.node.id) continue;
+    if (!id.empty() && id != scenario.cluster.node.id) {
+      scenario.prices_elsewhere.push_back(id);
+      continue;
+    }
     scenario.cluster.node.price = *price;
     scenario.price_stated = true;
   }

@@ -111,6 +111,43 @@ TEST_CASE("goodput: a checkpoint is what one copy of the model keeps, however it
   CHECK(split.writers == 4);
 }
 
+TEST_CASE("goodput: frozen weights are read again, and never written", "[unit][whatif]") {
+  const auto asked = [](std::vector<Override> more) {
+    more.insert(more.end(), {{"model", "llama_3_1_8b", {}},
+                             {"node", "dgx-h100", {}},
+                             {"nodes", "2", {}},
+                             {"precision", "bf16", {}},
+                             {"failures.mtbf_gpu", "51200 h", {}},
+                             {"checkpoint.bandwidth", "1 GB/s", {}}});
+    return predicted(more).goodput.value();
+  };
+  // Of q (4096 x 4096), k, v (4096 x 1024) and the output in 32 blocks, 16 (in + out) each, in fp32 with Adam's states.
+  const double adapters = 32 * 16 * 2 * (8192.0 + 5120);
+  const double frozen = static_cast<double>(catalog().model("llama_3_1_8b").value()->totals.dense_parameters);
+  const answer::Goodput lora = asked({{"parallel.lora_rank", "16", {}}});
+  CHECK(lora.checkpoint.in(bytes) == Approx(12 * adapters));
+  CHECK(lora.write.in(seconds) == Approx(12 * adapters / 1e9));
+  CHECK(lora.recovery_time.in(seconds) == Approx((12 * adapters + 2 * frozen) / 1e9));
+  const answer::Goodput quantised = asked({{"parallel.lora_rank", "16", {}}, {"parallel.frozen_bits", "4", {}}});
+  CHECK(quantised.checkpoint.in(bytes) == Approx(12 * adapters));
+  CHECK(quantised.recovery_time < lora.recovery_time * 0.5);
+  // From memory come adapters alone.
+  const answer::Goodput memory = asked({{"parallel.lora_rank", "16", {}}, {"checkpoint.mode", "memory", {}}});
+  CHECK(memory.memory_recovery_time.in(seconds) > 2 * frozen / 1e9);
+  // First layers of a detector; nothing of a model that is trained whole is left out.
+  const auto size = [](const char* model) {
+    return predicted({{"model", model, {}},
+                      {"node", "dgx-h100", {}},
+                      {"failures.mtbf_gpu", "51200 h", {}},
+                      {"checkpoint.bandwidth", "1 GB/s", {}}})
+        .goodput->checkpoint.in(bytes);
+  };
+  const auto detector = catalog().model("maskrcnn_resnet50_fpn").value();
+  REQUIRE(detector->totals.frozen_parameters > 0);
+  const double states = 1 + workload::state_values(detector->optimizer);
+  CHECK(size("maskrcnn_resnet50_fpn") == Approx(4 * states * static_cast<double>(detector->totals.dense_parameters)));
+}
+
 TEST_CASE("goodput: storage of its own has each server, and bandwidth of a server bounds", "[unit][whatif]") {
   CHECK(lasting({{"checkpoint.node_bandwidth", "5 GB/s", {}}}).write.in(seconds) == Approx(200));
   CHECK(lasting({{"checkpoint.node_bandwidth", "5 GB/s", {}}, {"checkpoint.writers", "4", {}}}).write.in(seconds) ==
@@ -129,6 +166,30 @@ TEST_CASE("goodput: asynchronous checkpoints stop for the snapshot, and one writ
   CHECK(often.interval.in(seconds) == Approx(100 - 1e-3));  // the best, 27 s, would overtake the write
   CHECK_THAT(refused(job({{"checkpoint.mode", "async", {}}, {"checkpoint.interval", "10 s", {}}})),
              Contains("one cannot start every"));
+}
+
+TEST_CASE("goodput: a blocking checkpoint leaves its GPU first, and comes back as it left", "[unit][whatif]") {
+  // 1 TB of one GPU over PCIe: 64 GB/s at 70 %, or as the shares of efficiency say.
+  const std::vector<Override> fast{{"checkpoint.bandwidth", "2 TB/s", {}},
+                                   {"checkpoint.node_bandwidth", "2 TB/s", {}},
+                                   {"efficiency.pcie", "50 %", {}}};
+  const auto asked = [&](const Override& more) {
+    std::vector<Override> settings = fast;
+    settings.push_back(more);
+    return lasting(settings);
+  };
+  const double copied = 1e12 / (catalog().node("dgx-h100")->pcie.bandwidth.in(bytes_per_second)*0.5);
+  const answer::Goodput blocking = asked({"checkpoint.mode", "blocking", {}});
+  const answer::Goodput async = asked({"checkpoint.mode", "async", {}});
+  CHECK(blocking.blocked.in(seconds) == Approx(copied));
+  CHECK(blocking.write == blocking.blocked);
+  CHECK(async.blocked.in(seconds) == Approx(copied));
+  CHECK(async.write.in(seconds) == Approx(0.5));
+  CHECK(blocking.recovery_time.in(seconds) == Approx(copied));
+  CHECK(async.recovery_time.in(seconds) == Approx(copied));
+  const answer::Goodput stated = asked({"checkpoint.write", "3 s", {}});
+  CHECK(stated.blocked == seconds(3));
+  CHECK(stated.recovery_time == seconds(3));
 }
 
 TEST_CASE("goodput: a run takes longer and costs its spares", "[unit][whatif]") {

@@ -7,6 +7,7 @@
 
 #include "catalog.h"
 #include "ddlsim/report/shared_loaders.h"
+#include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 
 using namespace ddlsim;
@@ -138,6 +139,24 @@ jobs:
 
 // Five cores; a second one doubles a's 10 samples/s, each further one gives b half of its first 1,000. By fair shares
 // (one core each) a core is worth 1 to a and 0.5 to b, by full speed 0.5 and 0.2, by samples 10 and 500.
+TEST_CASE("shared loaders: a note says what the first epoch would read", "[unit][shared_loaders]") {
+  const auto note = [](const std::string& server, const std::string& more) {
+    const auto answer = shared("server: {" + server + "}\njobs:\n  - {name: a, model: resnet18, dataset: imagenet, " +
+                               "gpus: 8, epochs: 3, set: {precision: fp16" + more + "}}\n");
+    REQUIRE(answer);
+    const auto found = std::find_if(answer->notes.begin(), answer->notes.end(),
+                                    [](const std::string& one) { return one.starts_with("no first epoch"); });
+    return found == answer->notes.end() ? std::string() : *found;
+  };
+  const auto imagenet = catalog().dataset("imagenet").value();
+  CHECK_THAT(
+      note("node: p3.16xlarge, storage_bandwidth: 262.3 MB/s", ""),
+      Contains("ResNet-18 " + to_text(imagenet->size() / gigabytes_per_second(0.2623))) && Contains("at full speed"));
+  CHECK(note("node: p3.16xlarge, storage: lustre, storage_bandwidth: 100 GB/s", "").empty());
+  CHECK(note("node: p3.16xlarge, storage_bandwidth: 262.3 MB/s", ", input.epoch: first").empty());
+  CHECK(note("node: p3.16xlarge, storage_bandwidth: 262.3 MB/s", ", input.cache: none").empty());
+}
+
 TEST_CASE("shared loaders: what a sample is worth", "[unit][shared_loaders]") {
   const auto cores_of_a = [](const std::string& objective) {
     const auto answer =

@@ -1,5 +1,6 @@
 #include "ddlsim/whatif/training.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -113,6 +114,34 @@ TEST_CASE("training: start-up, evaluations and checkpoints take their time", "[u
   CHECK(run.energy.in(joules) == Approx(8 * 300.0 * (90 * 0.8 + 16)));
 }
 
+TEST_CASE("training: steps are evaluated by the epochs of their data set, or a note says that they are not",
+          "[unit][whatif]") {
+  const auto run = [](std::vector<Override> more) {
+    more.push_back({"training.evaluation", "4 s", {}});
+    return job(std::move(more)).value();
+  };
+  const auto evaluated = [&](std::vector<Override> more) {
+    return train(run(std::move(more)), kStep).evaluation.in(seconds);
+  };
+  // An epoch of ImageNet is 5,005 steps of 256.
+  CHECK(evaluated({{"training.steps", "450450", {}}, {"input.dataset", "imagenet", {}}}) == Approx(90 * 4));
+  CHECK(evaluated({{"training.steps", "450449", {}}, {"input.dataset", "imagenet", {}}}) == Approx(89 * 4));
+  const auto note = [&](std::vector<Override> more) {
+    const Scenario s = run(std::move(more));
+    return no_evaluation_note(s, train(s, kStep)).value_or("");
+  };
+  CHECK(note({{"training.steps", "5005", {}}, {"input.dataset", "imagenet", {}}}).empty());
+  CHECK_THAT(note({{"training.steps", "5004", {}}, {"input.dataset", "imagenet", {}}}),
+             Contains("the run ends before the first, after 1 epoch"));
+  CHECK_THAT(note({{"training.steps", "5005", {}}}), Contains("nobody says how many samples an epoch has"));
+  const std::vector<Override> most{{"training.samples", "25600", {}}, {"training.epochs", "0.9", {}}};
+  CHECK_THAT(note(most), Contains("the run ends before the first"));
+  const auto predicted = predict(run({{"training.steps", "100", {}}})).value();
+  CHECK(std::any_of(predicted.notes.begin(), predicted.notes.end(), [](const std::string& one) {
+    return one.starts_with("stated, but without effect here: training.evaluation, as nobody says");
+  }));
+}
+
 TEST_CASE("training: tokens are shared out over sequences, steps stand for themselves", "[unit][whatif]") {
   const auto of_bert = [](std::vector<Override> more) {
     more.insert(more.begin(), {{"model", "bert_large", {}}, {"node", "p3.16xlarge", {}}});
@@ -166,6 +195,20 @@ TEST_CASE("training: a price of another server says nothing here, a bare one doe
         Approx(20));
   // A stated price is what is paid, spot or not.
   CHECK(price_of(job({{"price", "9 $/h", {}}, {"price.spot", "yes", {}}}).value())->in(dollars_per_hour) == Approx(9));
+}
+
+TEST_CASE("training: prices of other servers alone are said to have no effect", "[unit][whatif]") {
+  const auto note = [](const char* price) {
+    const auto notes = predict(job({{"price", price, {}}}).value()).value().notes;
+    const auto found = std::find_if(notes.begin(), notes.end(), [](const std::string& one) {
+      return one.starts_with("stated, but without effect here: the price of");
+    });
+    return found == notes.end() ? std::string() : *found;
+  };
+  CHECK_THAT(note("dgx-a100=12 $/h, dgx-h100=98 $/h"),
+             Contains("the price of dgx-a100, dgx-h100; the job's servers are p3.16xlarge"));
+  CHECK(note("dgx-a100=12 $/h, p3.16xlarge=10 $/h").empty());
+  CHECK(note("10 $/h").empty());
 }
 
 TEST_CASE("training: a run outlasts what a network reaches for minutes", "[unit][whatif]") {
