@@ -46,10 +46,19 @@ plan::Parallel whole(plan::Parallel parallel) {
   return parallel;
 }
 
+/// The layers with their adapters, whose frozen weights have no gradient; nothing: all is trained.
+std::optional<std::vector<workload::Layer>> adapted_layers(const Scenario& scenario) {
+  if (scenario.parallel.lora_rank == 0) return std::nullopt;
+  std::vector<workload::Layer> layers = scenario.model->layers;
+  if (!workload::adapt(layers, {.rank = scenario.parallel.lora_rank})) return std::nullopt;
+  return workload::fused(std::move(layers), scenario.fusion);
+}
+
 /// Experts' FLOPs of one sample, all copies of its rows worked on.
-Work experts_work(const workload::Model& model) {
+Work experts_work(const Scenario& scenario) {
+  const auto adapted = adapted_layers(scenario);
   Work work;
-  for (const workload::Layer& layer : model.layers) {
+  for (const workload::Layer& layer : adapted ? *adapted : scenario.model->layers) {
     if (layer.op && std::holds_alternative<workload::Experts>(*layer.op)) {
       work += layer.forward_work + layer.backward_work;
     }
@@ -63,7 +72,7 @@ double busier_than_most(const Question& question, Work model_work) {
   const double load = plan::expert_load(parallel);
   const double share = plan::expert_share(parallel);
   if (load == share) return 1;
-  const Work experts = experts_work(*question.scenario.model) * static_cast<double>(question.scenario.batch);
+  const Work experts = experts_work(question.scenario) * static_cast<double>(question.scenario.batch);
   const Work others = model_work - experts * share;
   return (others + experts * load) / (others + experts * share);
 }
@@ -90,19 +99,15 @@ Work executed_per_gpu(const Question& question, Work model_work) {
 Work model_work_of(const Question& question) {
   const Scenario& scenario = question.scenario;
   const workload::Model& model = question.plan ? *question.plan->model : *scenario.model;
-  if (scenario.parallel.lora_rank > 0) {
-    std::vector<workload::Layer> layers = scenario.model->layers;
-    if (workload::adapt(layers, {.rank = scenario.parallel.lora_rank})) {
-      Work work;
-      layers = workload::fused(std::move(layers), scenario.fusion);
-      for (const workload::Layer& layer : layers) {
-        work += layer.forward_work + layer.backward_work - workload::computed_again(layer);
-      }
-      return work * static_cast<double>(scenario.batch);
-    }
-  }
   const double dropped = 1 - plan::expert_share(scenario.parallel);
-  const Work unmade = dropped > 0 ? experts_work(*scenario.model) * dropped : Work{};
+  const Work unmade = dropped > 0 ? experts_work(scenario) * dropped : Work{};
+  if (const auto adapted = adapted_layers(scenario)) {
+    Work work;
+    for (const workload::Layer& layer : *adapted) {
+      work += layer.forward_work + layer.backward_work - workload::computed_again(layer);
+    }
+    return (work - unmade) * static_cast<double>(scenario.batch);
+  }
   return workload::features_at(model, scenario.batch, scenario.precision).flops -
          (model.totals.computed_again + unmade) * static_cast<double>(scenario.batch);
 }
