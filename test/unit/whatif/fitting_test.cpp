@@ -138,6 +138,22 @@ TEST_CASE("fitting: the change that is named makes it fit", "[unit][whatif]") {
   CHECK(predicted(with(experts, {{"parallel.expert", "4", {}}})).fits == true);
 }
 
+TEST_CASE("fitting: a change that leaves fewer replicas takes more passes of a stated global batch", "[unit][whatif]") {
+  const Settings neox{{"model", "gpt_neox_20b", {}}, {"node", "p4d.24xlarge", {}}, {"nodes", "2", {}},
+                      {"parallel.tensor", "2", {}},  {"batch", "2", {}},           {"global_batch", "32", {}}};
+  const std::string named = ways(neox);
+  const std::string change = named.substr(0, named.find(" ("));
+  Settings changed = neox;
+  for (std::size_t at = 0; at < change.size();) {
+    const std::size_t end = std::min(change.find(", ", at), change.size());
+    const std::size_t equals = change.find('=', at);
+    changed.push_back({change.substr(at, equals - at), change.substr(equals + 1, end - equals - 1), {}});
+    at = end + 2;
+  }
+  INFO(named);
+  CHECK(predicted(changed).fits == true);
+}
+
 TEST_CASE("fitting: formats of states are tried, alone and with recomputation", "[unit][whatif]") {
   // LoRA on a 24 GB card: 8 G frozen parameters take 32 GB where fp32 is stated, 16 GB in the mixed format.
   const Settings lora{{"model", "llama_3_1_8b", {}},

@@ -38,6 +38,42 @@ TEST_CASE("predict: MFU counts no attention twice", "[unit][whatif]") {
   CHECK(p.hfu > p.mfu * 1.1);
 }
 
+TEST_CASE("predict: experts of a model with adapters count what is trained of them, and no row that is dropped",
+          "[unit][whatif]") {
+  const auto mixtral = [](const char* setting, const char* value) {
+    return asked({{"model", "mixtral_8x7b", {}},
+                  {"node", "dgx-h100", {}},
+                  {"batch", "1", {}},
+                  {"parallel.expert", "8", {}},
+                  {"parallel.lora_rank", "16", {}},
+                  {setting, value, {}}});
+  };
+  const auto all = mixtral("parallel.expert_imbalance", "1");
+  const auto half = mixtral("parallel.expert_capacity", "0.5");
+  CHECK(half.model_work < all.model_work * 0.7);
+  CHECK(half.hfu == Approx(half.mfu).epsilon(0.05));
+  // One rank has half as many rows again; all of them have as many as before.
+  const auto uneven = mixtral("parallel.expert_imbalance", "1.5");
+  CHECK(uneven.model_work == all.model_work);
+  CHECK(uneven.hfu / uneven.mfu == Approx(all.hfu / all.mfu).epsilon(1e-6));
+}
+
+TEST_CASE("predict: stages sum a tied table's gradients in the format that gradients have", "[unit][whatif]") {
+  const auto sent = [](const char* states) {
+    const auto p = asked({{"model", "gpt2_large", {}},
+                          {"node", "dgx-h100", {}},
+                          {"nodes", "2", {}},
+                          {"gpus_per_node", "1", {}},
+                          {"batch", "1", {}},
+                          {"parallel.pipeline", "2", {}},
+                          {"parallel.states", states, {}}});
+    DataSize most{};
+    for (const auto& one : p.traffic) most = max(most, one.bytes);
+    return most;
+  };
+  CHECK((sent("mixed") - sent("pure-16")).in(bytes) == Approx(2.0 * 50257 * 1280).epsilon(1e-3));
+}
+
 TEST_CASE("predict: no interval begins below what a GPU's peak allows", "[unit][whatif]") {
   // LoRA: a GPU of no profile near its peak, whose learnt residuals reach lower than that.
   const auto p = asked({{"model", "llama_3_1_8b", {}},
