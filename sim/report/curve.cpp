@@ -46,16 +46,20 @@ Json json_of(const Curve& curve) {
   return json;
 }
 
+std::string name_of(const CurvePoint& point) {
+  return point.prediction.fits == false ? point.value + " (does not fit)" : point.value;
+}
+
 std::string csv_of(const Curve& curve) {
   Table table({curve.setting, "gpus", "step_time_s", "step_time_low_s", "step_time_high_s", "throughput_samples_per_s",
-               "perfect_throughput_samples_per_s", "scaling_efficiency", "bottleneck"});
+               "perfect_throughput_samples_per_s", "scaling_efficiency", "bottleneck", "memory_bytes_per_gpu", "fits"});
   const auto number = [](double value) { return fmt::format("{}", value); };
   for (const CurvePoint& point : curve.points) {
     const answer::Prediction& p = point.prediction;
     table.add({point.value, std::to_string(p.gpus), number(p.step_time.in(seconds)),
                number(p.interval_90.first.in(seconds)), number(p.interval_90.second.in(seconds)),
                number(p.throughput_samples_per_second), number(perfect(curve, point)), number(p.scaling_efficiency),
-               p.bottleneck});
+               p.bottleneck, number(p.memory_per_gpu.in(bytes)), p.fits ? (*p.fits ? "true" : "false") : ""});
   }
   return table.render(Format::kCsv);
 }
@@ -70,7 +74,7 @@ Table table_of(const Curve& curve) {
   Table table(head);
   for (const CurvePoint& point : curve.points) {
     const answer::Prediction& p = point.prediction;
-    std::vector<std::string> row{point.value, to_text(p.gpus), to_text(p.step_time),
+    std::vector<std::string> row{name_of(point), to_text(p.gpus), to_text(p.step_time),
                                  to_text(p.interval_90.first) + " to " + to_text(p.interval_90.second),
                                  significant(p.throughput_samples_per_second, 4)};
     if (tokens) row.push_back(significant(p.tokens_per_second().value_or(0), 4));
@@ -87,7 +91,7 @@ std::string headline(const Curve& curve) {
   const answer::Prediction& p = last.prediction;
   const auto tokens = p.tokens_per_second();
   std::string text =
-      fmt::format("{} = {}: {} {}{}", curve.setting, last.value, significant(p.throughput_samples_per_second, 4),
+      fmt::format("{} = {}: {} {}{}", curve.setting, name_of(last), significant(p.throughput_samples_per_second, 4),
                   plural(p.sample, "/s"), tokens ? fmt::format(" ({} tokens/s)", significant(*tokens, 4)) : "");
   if (scales(curve)) {
     text += fmt::format(", {} of perfect scaling from {} = {}",

@@ -38,6 +38,16 @@ TEST_CASE("curve: a point is what predict says") {
   CHECK(curve.points[2].prediction.gpus == 32);
 }
 
+TEST_CASE("curve: points that do not fit are said") {
+  const std::vector<whatif::Override> llama{
+      {"model", "llama_3_1_70b", {}}, {"node", "dgx-h100", {}}, {"batch", "1", {}}, {"parallel.zero", "3", {}}};
+  const answer::Curve curve = curve_of("nodes=1,16", llama);
+  const std::string text = report::render(curve, report::Format::kText);
+  CHECK_THAT(text, Catch::Contains("1 (does not fit)"));
+  CHECK_THAT(report::render(curve, report::Format::kCsv),
+             Catch::Contains(",memory_bytes_per_gpu,fits\n") && Catch::Contains(",false\n"));
+}
+
 TEST_CASE("curve: quantities are placed by size, words by their place") {
   const answer::Curve rates = curve_of("network=100 Gb/s,25 Gb/s");
   CHECK(rates.points[0].value == "25 Gb/s");
