@@ -2,7 +2,6 @@
 #include <chrono>
 
 #include "ddlsim/report/views.h"
-#include "ddlsim/whatif/fitting.h"
 #include "ddlsim/whatif/predict.h"
 #include "module.h"
 
@@ -26,7 +25,7 @@ Expected<std::shared_ptr<Predicted>> ask(Catalog& catalog, const Stated& stated)
   auto predictor = catalog.take();
   auto prediction = predictor->predict(*scenario);
   catalog.give_back(std::move(predictor));
-  if (prediction) whatif::add_ways_to_fit(*scenario, *prediction);
+  if (prediction) whatif::add_notes_of_one_job(*scenario, *prediction);
   if (!prediction) return tl::unexpected<Error>(prediction.error());
   auto predicted = std::make_shared<Predicted>();
   predicted->prediction = std::move(*prediction);

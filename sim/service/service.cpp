@@ -23,8 +23,8 @@
 #include "ddlsim/whatif/elasticity.h"
 #include "ddlsim/whatif/explain.h"
 #include "ddlsim/whatif/find.h"
-#include "ddlsim/whatif/fitting.h"
 #include "ddlsim/whatif/plan_search.h"
+#include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/predictor.h"
 #include "ddlsim/whatif/recommend.h"
 #include "ddlsim/whatif/stalls.h"
@@ -85,7 +85,7 @@ Answer predict(const Asked& asked) {
   if (!scenario) return tl::unexpected<Error>(scenario.error());
   auto prediction = asked.predictor.predict(*scenario);
   if (!prediction) return tl::unexpected<Error>(prediction.error());
-  whatif::add_ways_to_fit(*scenario, *prediction);
+  whatif::add_notes_of_one_job(*scenario, *prediction);
   return report::render(*prediction, whatif::describe(*scenario), kJson);
 }
 

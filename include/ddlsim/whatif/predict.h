@@ -43,6 +43,10 @@ inline constexpr double kMeasuredInterval90High = 1.18;
 /// has no rate for the precision, or the fidelity cannot answer for the model.
 [[nodiscard]] Expected<answer::Prediction> predict(const Scenario& scenario);
 
+/// Notes that it adds to a Predictor's answer: what makes the job fit, and prices of other servers alone. Not where
+/// servers are compared, whose prices are all stated.
+void add_notes_of_one_job(const Scenario& scenario, answer::Prediction& prediction);
+
 /// What the event fidelity simulates for a scenario: its tasks and when they ran, for a trace (report/trace.h). Errors:
 /// as predict; kUnsupported when another fidelity answers for it.
 [[nodiscard]] Expected<events::EventStep> simulate(const Scenario& scenario);

@@ -18,11 +18,13 @@ Expected<answer::Prediction> predict(const Scenario& scenario) {
   const auto question = ask(scenario);
   if (!question) return tl::unexpected<Error>(question.error());
   auto prediction = prediction_of(*question);
-  if (!prediction) return prediction;
-  add_ways_to_fit(scenario, *prediction);
-  // Not of a Predictor's answers: who compares servers states prices of them all.
-  if (auto note = other_prices_note(scenario)) prediction->notes.push_back(std::move(*note));
+  if (prediction) add_notes_of_one_job(scenario, *prediction);
   return prediction;
+}
+
+void add_notes_of_one_job(const Scenario& scenario, answer::Prediction& prediction) {
+  add_ways_to_fit(scenario, prediction);
+  if (auto note = other_prices_note(scenario)) prediction.notes.push_back(std::move(*note));
 }
 
 Expected<double> fit_gpu_time(const Scenario& scenario, Time measured) {

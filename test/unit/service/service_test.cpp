@@ -106,6 +106,10 @@ TEST_CASE("service: 200 random jobs have the answers and the refusals of the C++
 TEST_CASE("service: every command is its C++ call", "[service]") {
   const auto& catalog = test::learnt_catalog();
   const auto job = overrides_of(kJob);
+  JobSettings priced = kJob;
+  priced.emplace_back("price", "dgx-a100=12 $/h");
+  CHECK(asked("predict", test::request_of(priced)) == predicted(priced).value());
+  CHECK_THAT(predicted(priced).value(), Contains("without effect here: the price of dgx-a100"));
   CHECK(
       asked("what-if", with(kJob, R"("vs": [{"network": "100 Gb/s"}, {"name": "more", "nodes": 8, "batch": 32}])")) ==
       report::render(*whatif::compare(catalog, job,
