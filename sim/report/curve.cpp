@@ -46,7 +46,7 @@ Json json_of(const Curve& curve) {
   return json;
 }
 
-std::string name_of(const CurvePoint& point) {
+std::string value_of(const CurvePoint& point) {
   return point.prediction.fits == false ? point.value + " (does not fit)" : point.value;
 }
 
@@ -74,7 +74,7 @@ Table table_of(const Curve& curve) {
   Table table(head);
   for (const CurvePoint& point : curve.points) {
     const answer::Prediction& p = point.prediction;
-    std::vector<std::string> row{name_of(point), to_text(p.gpus), to_text(p.step_time),
+    std::vector<std::string> row{value_of(point), to_text(p.gpus), to_text(p.step_time),
                                  to_text(p.interval_90.first) + " to " + to_text(p.interval_90.second),
                                  significant(p.throughput_samples_per_second, 4)};
     if (tokens) row.push_back(significant(p.tokens_per_second().value_or(0), 4));
@@ -91,7 +91,7 @@ std::string headline(const Curve& curve) {
   const answer::Prediction& p = last.prediction;
   const auto tokens = p.tokens_per_second();
   std::string text =
-      fmt::format("{} = {}: {} {}{}", curve.setting, name_of(last), significant(p.throughput_samples_per_second, 4),
+      fmt::format("{} = {}: {} {}{}", curve.setting, value_of(last), significant(p.throughput_samples_per_second, 4),
                   plural(p.sample, "/s"), tokens ? fmt::format(" ({} tokens/s)", significant(*tokens, 4)) : "");
   if (scales(curve)) {
     text += fmt::format(", {} of perfect scaling from {} = {}",
