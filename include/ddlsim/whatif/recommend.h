@@ -1,7 +1,8 @@
 // Which servers to rent: every type x count x batch x strategy, compared by time and money.
 //
 // A choice is a type of server, how many of them (each number that divides the global batch, 1, 2, 4, ... and
-// max_nodes), a global batch, and a way to share the gradients. Its time, cost and energy are those of whatif/training.h. Of what nobody states:
+// max_nodes), a global batch, and a way to share the gradients. Its time, cost and energy are those of
+// whatif/training.h. Of what nobody states:
 //   global batch  the model's published one (workload::Model::global_batch), else what one GPU has by default: a larger
 //                 batch needs more epochs to the same accuracy, so that it is never chosen of its own accord. With
 //                 `epochs_by_batch` every batch of that table is a choice, with its own number of epochs
