@@ -89,8 +89,9 @@ std::optional<std::string> kept_transport_note(const Scenario& alternative, bool
   const auto kept = alone.network.transport;
   if (!kept.get() || alternative.cluster.nodes == 1) return std::nullopt;
   const std::string_view name = name_of(hardware::kNetworkTransports, *kept.get());
-  if (said)
+  if (said) {
     return fmt::format("network: driven by {} as the baseline's is, unless --set network.transport says what", name);
+  }
   if (hardware::says_transport(alone.network)) return std::nullopt;
   alone.network.transport = {};
   if (cost::assumed_transport(alone) == *kept.get()) return std::nullopt;
