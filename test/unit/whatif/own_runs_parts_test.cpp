@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "catalog.h"
+#include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/predictor.h"
 
@@ -99,4 +100,32 @@ TEST_CASE("own runs: how well a step is known is its interval", "[unit][whatif]"
     CHECK(std::log(ends(p).second) > -1.5 * std::log(ends(p).first));
     CHECK(ends(p).second > ends(ran).second);
   }
+}
+
+TEST_CASE("own runs: a step inside one server says nothing of the network", "[unit][whatif]") {
+  const auto over = [](std::vector<Override> job, const std::string& nodes) {
+    job.push_back({"nodes", nodes, {}});
+    return job;
+  };
+  // What four servers take beside the model's step, where one takes so many times the model's.
+  const auto kept = [&](const std::vector<Override>& job, double times) {
+    const auto one = whatif::resolve(catalog(), over(job, "1")).value();
+    const auto four = whatif::resolve(catalog(), over(job, "4")).value();
+    const Time inside = whatif::predict(one).value().step_time;
+    const auto runs = whatif::OwnRuns::learn(std::vector<whatif::OwnRun>{{one, inside * times}}).value();
+    CHECK(whatif::predict(whatif::corrected(one, runs)).value().step_time / inside == Approx(times).epsilon(1e-6));
+    return whatif::predict(whatif::corrected(four, runs)).value().step_time / whatif::predict(four).value().step_time;
+  };
+  // Four servers of VGG-16 wait for 1 Gb/s: the wire is most of their step, whatever one server's GPUs take.
+  const std::vector<Override> vgg{
+      {"model", "vgg16", {}}, {"node", "dgx1-v100", {}}, {"network", "1 Gb/s", {}}, {"batch", "64", {}}};
+  CHECK(kept(vgg, 0.8) > 0.98);
+  CHECK(kept(vgg, 1.3) < 1.05);
+  // Twice the model's is no GPU's fault, and no network's either that the server did not use.
+  CHECK(kept(vgg, 2) > 1.01);
+  CHECK(kept(vgg, 2) < 1.15);
+  // Nor of ranks that share states: four servers wait for what they gather.
+  const std::vector<Override> sharded{
+      {"model", "gpt2_xl", {}}, {"node", "dgx-a100", {}}, {"network", "25 Gb/s", {}}, {"parallel.zero", "3", {}}};
+  CHECK(kept(sharded, 0.8) > 0.97);
 }

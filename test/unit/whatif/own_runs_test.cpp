@@ -164,45 +164,6 @@ TEST_CASE("own runs: what one sample's step takes longer is not all kept by a st
   CHECK(predicted(bert("64", {filled_ran})).step_time / predicted(bert("64")).step_time == Approx(2).epsilon(0.1));
 }
 
-TEST_CASE("own runs: a step inside one server says nothing of the network", "[unit][whatif]") {
-  // Four servers of VGG-16 wait for 1 Gb/s: the wire is most of their step, whatever one server's GPUs take.
-  const auto vgg = [](const std::string& nodes, std::vector<Override> more = {}) {
-    std::vector<Override> settings{{"model", "vgg16", {}},
-                                   {"node", "dgx1-v100", {}},
-                                   {"nodes", nodes, {}},
-                                   {"network", "1 Gb/s", {}},
-                                   {"batch", "64", {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
-    return settings;
-  };
-  const auto model = predicted(vgg("4"));
-  const auto inside = predicted(vgg("1")).step_time;
-  const auto baseline = whatif::resolve(catalog(), vgg("1")).value();
-  const auto with = [&](double times) {
-    const auto runs = whatif::OwnRuns::learn(std::vector<whatif::OwnRun>{{baseline, inside * times}}).value();
-    CHECK(whatif::predict(whatif::corrected(baseline, runs)).value().step_time / inside == Approx(times).epsilon(1e-6));
-    return whatif::predict(whatif::corrected(whatif::resolve(catalog(), vgg("4")).value(), runs)).value().step_time;
-  };
-  CHECK(with(0.8) / model.step_time > 0.98);
-  CHECK(with(1.3) / model.step_time < 1.05);
-  // Twice the model's is no GPU's fault, and no network's either that the server did not use.
-  CHECK(with(2) / model.step_time > 1.01);
-  CHECK(with(2) / model.step_time < 1.15);
-  // Nor of ranks that share states: four servers wait for what they gather.
-  const auto sharded = [](const std::string& nodes, std::vector<Override> more = {}) {
-    std::vector<Override> settings{{"model", "gpt2_xl", {}},
-                                   {"node", "dgx-a100", {}},
-                                   {"nodes", nodes, {}},
-                                   {"network", "25 Gb/s", {}},
-                                   {"parallel.zero", "3", {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
-    return predicted(settings).step_time;
-  };
-  const std::string ran = "1x8 = " + std::to_string(0.8 * sharded("1").in(milliseconds)) + " ms";
-  CHECK(sharded("1", {{"measured.steps", ran, {}}}) / sharded("1") == Approx(0.8).epsilon(1e-6));
-  CHECK(sharded("4", {{"measured.steps", ran, {}}}) / sharded("4") > 0.97);
-}
-
 TEST_CASE("own runs: more of them narrow the interval and move the step towards what they say", "[unit][whatif]") {
   const auto at = [&](const std::string& place, double factor) {
     const bool two = place == "2x8";

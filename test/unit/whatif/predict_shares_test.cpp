@@ -51,3 +51,23 @@ TEST_CASE("predict: one GPU that experts' ranks are compared with has a replica'
   // Experts that wait for the busiest are a loss.
   CHECK(with("2048", "1.5").scaling_efficiency < with("2048", "1").scaling_efficiency);
 }
+
+TEST_CASE("predict: experts of a model with adapters count what is trained of them, and no row that is dropped",
+          "[unit][whatif]") {
+  const auto mixtral = [](const char* setting, const char* value) {
+    return asked({{"model", "mixtral_8x7b", {}},
+                  {"node", "dgx-h100", {}},
+                  {"batch", "1", {}},
+                  {"parallel.expert", "8", {}},
+                  {"parallel.lora_rank", "16", {}},
+                  {setting, value, {}}});
+  };
+  const auto all = mixtral("parallel.expert_imbalance", "1");
+  const auto half = mixtral("parallel.expert_capacity", "0.5");
+  CHECK(half.model_work < all.model_work * 0.7);
+  CHECK(half.hfu == Approx(half.mfu).epsilon(0.05));
+  // One rank has half as many rows again; all of them have as many as before.
+  const auto uneven = mixtral("parallel.expert_imbalance", "1.5");
+  CHECK(uneven.model_work == all.model_work);
+  CHECK(uneven.hfu / uneven.mfu == Approx(all.hfu / all.mfu).epsilon(0.01));
+}

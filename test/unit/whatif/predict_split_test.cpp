@@ -38,26 +38,6 @@ TEST_CASE("predict: MFU counts no attention twice", "[unit][whatif]") {
   CHECK(p.hfu > p.mfu * 1.1);
 }
 
-TEST_CASE("predict: experts of a model with adapters count what is trained of them, and no row that is dropped",
-          "[unit][whatif]") {
-  const auto mixtral = [](const char* setting, const char* value) {
-    return asked({{"model", "mixtral_8x7b", {}},
-                  {"node", "dgx-h100", {}},
-                  {"batch", "1", {}},
-                  {"parallel.expert", "8", {}},
-                  {"parallel.lora_rank", "16", {}},
-                  {setting, value, {}}});
-  };
-  const auto all = mixtral("parallel.expert_imbalance", "1");
-  const auto half = mixtral("parallel.expert_capacity", "0.5");
-  CHECK(half.model_work < all.model_work * 0.7);
-  CHECK(half.hfu == Approx(half.mfu).epsilon(0.05));
-  // One rank has half as many rows again; all of them have as many as before.
-  const auto uneven = mixtral("parallel.expert_imbalance", "1.5");
-  CHECK(uneven.model_work == all.model_work);
-  CHECK(uneven.hfu / uneven.mfu == Approx(all.hfu / all.mfu).epsilon(0.01));
-}
-
 TEST_CASE("predict: stages sum a tied table's gradients in the format that gradients have", "[unit][whatif]") {
   const auto sent = [](const char* states) {
     const auto p = asked({{"model", "gpt2_large", {}},

@@ -66,17 +66,6 @@ TEST_CASE("recommend: every number of servers that divides the batch is tried, a
   CHECK(found(settings, in_time).choices.front().time() <= *in_time.deadline);
 }
 
-TEST_CASE("recommend: of one kind of server, prices of others have no effect", "[unit][whatif]") {
-  const auto notes = [](const std::vector<Override>& more) {
-    std::string all;
-    for (const std::string& note : found(job(more), own(1)).notes) all += note + "\n";
-    return all;
-  };
-  CHECK_THAT(notes({{"node", "p3.16xlarge", {}}, {"price", "dgx-a100=12 $/h", {}}}),
-             Contains("without effect here: the price of dgx-a100"));
-  CHECK_THAT(notes({kOwn}), !Contains("the price of"));
-}
-
 TEST_CASE("recommend: a choice is what predict says of it, times the price", "[unit][whatif]") {
   const auto result = found(job({kOwn}), own(4));
   const auto& two = choice_of(result, "dgx1-v100", 2);

@@ -10,6 +10,7 @@
 #include "ddlsim/hardware/topology.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/recommend.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
@@ -154,4 +155,20 @@ TEST_CASE("settings: what joins GPUs of AMD is not called NVLink", "[unit][whati
   CHECK_THAT(drawn, Contains("Infinity Fabric") && Contains("XGMI") && !Contains("NVL") && !Contains("nvlink"));
   const std::string nvidia = report::render(predicted(kLlama), "a job", report::Format::kText);
   CHECK_THAT(nvidia, Contains("nvlink") && !Contains("Infinity"));
+}
+
+TEST_CASE("settings: of one kind of server, prices of others have no effect", "[unit][whatif]") {
+  const auto notes = [](const Settings& more) {
+    RecommendOptions own;
+    own.providers.emplace();
+    own.max_nodes = 1;
+    const Settings run{{"model", "resnet50", {}}, {"training.samples", "1281167", {}}};
+    std::string all;
+    const auto recommended = recommend(catalog(), with(run, more), own).value();
+    for (const std::string& note : recommended.notes) all += note + "\n";
+    return all;
+  };
+  CHECK_THAT(notes({{"node", "p3.16xlarge", {}}, {"price", "dgx-a100=12 $/h", {}}}),
+             Contains("without effect here: the price of dgx-a100"));
+  CHECK_THAT(notes({{"price", "dgx1-v100=3 $/h, dgx-a100=12 $/h", {}}}), !Contains("the price of"));
 }
