@@ -27,7 +27,7 @@ namespace {
 /// Every byte that crosses a link is written where it arrives, read from there, and summed or stored (derived).
 constexpr double kAccessesPerByte = 3;
 
-/// A collective leaves kernels some of the GPU, however fast its links.
+/// A collective leaves kernels some of the GPU, however fast its links (assumed).
 constexpr double kMostTaken = 0.9;
 
 /// PowerSGD: torch.linalg.qr of a P takes 110 to 118 us at 4 and 8 columns of 256 to 4,096 rows, whatever its size:

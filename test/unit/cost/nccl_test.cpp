@@ -462,6 +462,8 @@ TEST_CASE("nccl: RDMA over Ethernet is not slower than TCP on any port", "[unit]
   CHECK(share(NetworkTransport::kTcp, 100) == Approx(0.32));
   CHECK(share(NetworkTransport::kRoce, 35) == Approx(32.0 / 35));
   CHECK(share(NetworkTransport::kRoce, 100) == Approx(0.8832));
+  CHECK(share(NetworkTransport::kEfa, 100) == Approx(0.8832));
+  CHECK(share(NetworkTransport::kTcpx, 100) == Approx(0.71));
 }
 
 TEST_CASE("nccl: what drives a network of which nobody says it", "[unit][cost]") {

@@ -24,6 +24,9 @@ TEST_CASE("price: what a running collective takes from its GPU", "[unit][cost]")
   CHECK(step.memory_per_wire_byte.in(seconds) == Approx(3 / 900e9));
   // 12 channels of a mesh on 80 multiprocessors.
   CHECK(step.sm_share == Approx(12.0 / 80));
+  // And 3 GB of its memory's 900 in 10 ms for 1 GB; never all of it.
+  CHECK(cost::held_of_gpu(step, milliseconds(10), gigabytes(1)) == Approx(12.0 / 80 + 3 / 9.0));
+  CHECK(cost::held_of_gpu(step, milliseconds(1), gigabytes(1)) == Approx(0.9));
   CHECK(step.groups.front()->communicator().gpus == 8);
   // A ring sends 2 * 7 / 8 of what it sums.
   const plan::Row& row = plan->rows.front();
