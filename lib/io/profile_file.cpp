@@ -1,12 +1,14 @@
 #include "ddlsim/io/profile_file.h"
 
 #include <fmt/core.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <limits>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "convolution_table.h"
 
 namespace ddlsim::io {
 namespace {
@@ -66,13 +68,6 @@ std::pair<double, double> pair_of(MapReader& reader, const Node& node, Bounds bo
     return {bounds.least, bounds.least};
   }
   return {number_of(reader, items[0], bounds), number_of(reader, items[1], bounds)};
-}
-
-std::array<std::int64_t, 2> sizes_of(MapReader& reader, std::string_view key, bool needed) {
-  const Node* node = needed ? reader.require(key) : reader.find(key);
-  if (node == nullptr) return {1, 1};
-  const auto [first, second] = pair_of(reader, *node, {1, static_cast<double>(kMostOfCurve)});
-  return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(second)};
 }
 
 CurveReport read_report(const Node& node, std::vector<Error>& errors) {
@@ -212,26 +207,6 @@ ConvolutionCurve read_convolution_curve(const Node& node, std::vector<Error>& er
   read_report_into(reader, curve.report, errors);
   reader.finish();
   return curve;
-}
-
-hardware::MeasuredConvolution read_measured(const Node& node, std::vector<Error>& errors) {
-  MapReader reader(node, "a measured convolution", errors);
-  hardware::MeasuredConvolution measured;
-  primitives::ConvolutionShape& shape = measured.shape;
-  measured.precision = reader.choice("precision", kPrecisions);
-  shape.pass = reader.choice("pass", primitives::kConvolutionPasses);
-  measured.batch = reader.count("batch", {1, kMostOfCurve});
-  shape.in = reader.count("in", {1, kMostOfCurve});
-  shape.out = reader.count("out", {1, kMostOfCurve});
-  shape.groups = reader.count_or("groups", 1, {1, kMostOfCurve});
-  shape.input = sizes_of(reader, "input", true);
-  shape.output = sizes_of(reader, "output", true);
-  shape.kernel = sizes_of(reader, "kernel", true);
-  shape.stride = sizes_of(reader, "stride", false);
-  shape.dilation = sizes_of(reader, "dilation", false);
-  measured.time = reader.quantity<dimension::kTime>("time");
-  reader.finish();
-  return measured;
 }
 
 void read_slope_changes(MapReader& reader, MemoryBoundCurve& curve, std::vector<Error>& errors) {
@@ -380,10 +355,8 @@ Expected<GpuProfile> read_profile(const Node& document) {
   });
   profile.convolutions =
       read_curves<ConvolutionCurve>(reader, "convolutions", errors, read_convolution_curve, precision_of);
-  if (const Node* list = reader.find("measured_convolutions")) {
-    for (const Node& item : items_of(reader, *list)) {
-      profile.measured_convolutions.push_back(read_measured(item, errors));
-    }
+  if (const Node* table = reader.find("measured_convolutions")) {
+    profile.measured_convolutions = read_convolution_table(*table, errors);
     std::stable_sort(profile.measured_convolutions.begin(), profile.measured_convolutions.end(), hardware::ByShape{});
   }
   profile.memory_bound = read_curves<MemoryBoundCurve>(reader, "memory_bound", errors, read_memory_bound_curve,

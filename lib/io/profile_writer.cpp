@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "convolution_table.h"
 #include "ddlsim/io/profile_file.h"
 #include "in_quotes.h"
 
@@ -14,7 +15,6 @@ using hardware::CurveReport;
 /// Six significant digits: what a fit can tell, and the same text after reading and writing again.
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 std::string time(Time value) { return number(value.in(microseconds)) + " us"; }
-std::string pair(const std::array<std::int64_t, 2>& sizes) { return fmt::format("[{}, {}]", sizes[0], sizes[1]); }
 
 std::string report_text(const CurveReport& report) {
   std::string text = "    report:\n";
@@ -123,16 +123,6 @@ std::string convolution_text(const hardware::ConvolutionCurve& curve) {
          report_text(curve.report);
 }
 
-std::string measured_text(const hardware::MeasuredConvolution& measured) {
-  const primitives::ConvolutionShape& shape = measured.shape;
-  return fmt::format(
-      "  - {{precision: {}, pass: {}, batch: {}, in: {}, out: {}, groups: {}, input: {}, output: {}, kernel: {}, "
-      "stride: {}, dilation: {}, time: {}}}\n",
-      name_of(kPrecisions, measured.precision), name_of(primitives::kConvolutionPasses, shape.pass), measured.batch,
-      shape.in, shape.out, shape.groups, pair(shape.input), pair(shape.output), pair(shape.kernel), pair(shape.stride),
-      pair(shape.dilation), time(measured.time));
-}
-
 std::string overhead_text(const hardware::MeasuringOverhead& one) {
   const std::string series = one.series.empty() ? "" : fmt::format("series: {}, ", in_quotes(one.series));
   return fmt::format("{}overhead: {}, floor: {}", series, time(one.overhead), time(one.floor));
@@ -194,7 +184,9 @@ std::string write_profile(const hardware::GpuProfile& profile) {
   if (profile.launch_interval) text += fmt::format("launch_interval: {}\n", time(*profile.launch_interval));
   text += section("gemms", profile.gemms, gemm_text);
   text += section("convolutions", profile.convolutions, convolution_text);
-  text += section("measured_convolutions", profile.measured_convolutions, measured_text);
+  if (!profile.measured_convolutions.empty()) {
+    text += "measured_convolutions: |\n" + convolution_table_text(profile.measured_convolutions);
+  }
   text += section("memory_bound", profile.memory_bound, memory_bound_text);
   text += section("attention", profile.attention, attention_text);
   if (!profile.notes.empty()) text += fmt::format("notes: {}\n", in_quotes(profile.notes));

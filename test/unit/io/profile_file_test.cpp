@@ -19,6 +19,9 @@ const std::string kMemoryBound =
     "    row_length_factors: [{from: 1537, factor: 1.2}, {from: 2049, factor: 0.9}]\n"
     "    overheads: [{series: a, overhead: 24 us, floor: 41 us}]\n" +
     kReport;
+const std::string kMeasuredHeader =
+    "measured_convolutions: |\n  precision,pass,batch,in,out,groups,input_height,input_width,output_height,"
+    "output_width,kernel_height,kernel_width,stride_height,stride_width,dilation_height,dilation_width,time_us\n";
 
 Expected<hardware::GpuProfile> read(const std::string& text) { return parse_yaml(text, "f").and_then(read_profile); }
 
@@ -43,17 +46,15 @@ TEST_CASE("profile file: every value arrives") {
       "tiles_to_fill: 1.5}]\n";
   const std::string gemm =
       shared + "    split_k_launch: 2 us\n    split_k_passes: 2\n    long_k: 8192\n    long_k_slowdown: 0.01\n";
-  const auto profile = read(kHead + "launch_interval: 2.3 us\ngemms:\n  - precision: fp16\n    batched: true\n" + gemm +
-                            kReport + "convolutions:\n  - precision: fp32\n" + shared +
-                            "    overhead_growth: 2 ns\n    winograd_nonfused: {prologue_steps: 5, activation_passes: "
-                            "2, weight_passes: 3, extra_launches: 3 us, tiles: [{m: 64, n: 64, "
-                            "efficiency: 0.9, tiles_to_fill: 1}]}\n    gradients: {rows: 7, input: 1.1, strided: 1.7, "
-                            "weight: 1.2, weight_reduction_steps: 330, weight_winograd: 0.7}\n" +
-                            kReport +
-                            "measured_convolutions:\n  - {precision: fp32, pass: weight-gradient, batch: 8, in: 3, "
-                            "out: 64, input: [224, 224], output: [112, 112], kernel: [7, 7], stride: [2, 2], "
-                            "time: 90 us}\n" +
-                            kMemoryBound + "notes: some\n");
+  const auto profile =
+      read(kHead + "launch_interval: 2.3 us\ngemms:\n  - precision: fp16\n    batched: true\n" + gemm + kReport +
+           "convolutions:\n  - precision: fp32\n" + shared +
+           "    overhead_growth: 2 ns\n    winograd_nonfused: {prologue_steps: 5, activation_passes: "
+           "2, weight_passes: 3, extra_launches: 3 us, tiles: [{m: 64, n: 64, "
+           "efficiency: 0.9, tiles_to_fill: 1}]}\n    gradients: {rows: 7, input: 1.1, strided: 1.7, "
+           "weight: 1.2, weight_reduction_steps: 330, weight_winograd: 0.7}\n" +
+           kReport + kMeasuredHeader + "  fp32,weight-gradient,8,3,64,,224,224,112,112,7,7,2,2,,,90\n" + kMemoryBound +
+           "notes: some\n");
   REQUIRE(profile.has_value());
   CHECK(profile->id == "t4");
   CHECK(profile->gpu == "t4");
@@ -86,7 +87,11 @@ TEST_CASE("profile file: every value arrives") {
   CHECK(measured.shape.pass == primitives::ConvolutionPass::kWeightGradient);
   CHECK(measured.shape.kernel == std::array<std::int64_t, 2>{7, 7});
   CHECK(measured.shape.dilation == std::array<std::int64_t, 2>{1, 1});
+  CHECK(measured.shape.input == std::array<std::int64_t, 2>{224, 224});
+  CHECK(measured.shape.stride == std::array<std::int64_t, 2>{2, 2});
+  CHECK(measured.shape.groups == 1);
   CHECK(measured.batch == 8);
+  CHECK(measured.time == microseconds(90));
   REQUIRE(profile->memory_bound.size() == 1);
   const auto& curve = profile->memory_bound[0];
   CHECK(curve.kind == primitives::MemoryBoundKind::kSoftmax);
@@ -168,6 +173,19 @@ TEST_CASE("profile file: attention") {
   CHECK(with("9 ms", "9").substr(0, 3) == "14:");
   CHECK(fault(kHead + kAttention + kAttention.substr(kAttention.find("  - "))) ==
         "17:5 a second curve for the same thing");
+}
+
+TEST_CASE("profile file: faults of measured convolutions have a place") {
+  const std::string row = "fp32,forward,8,3,64,1,224,224,112,112,7,7,2,2,1,1,90\n";
+  const auto with = [&](const std::string& rows) { return fault(kHead + kMeasuredHeader + rows); };
+  CHECK(with("  " + row) == "none");
+  CHECK(with("  " + row + "  " + replaced(row, "forward", "sideways")) == "7:8 unknown pass 'sideways'");
+  CHECK(with("  " + replaced(row, "3,64", "3,0")).substr(0, 5) == "6:20 ");
+  CHECK(with("  " + replaced(row, "90", "")) == "6:3 the row has no time");
+  CHECK(with("  fp32,forward\n") == "6:3 2 fields, but the header names 17 columns");
+  CHECK(fault(kHead + replaced(kMeasuredHeader, ",groups", ",group")) == "5:31 unknown column 'group'");
+  CHECK(fault(kHead + "measured_convolutions:\n  - {precision: fp32}\n") ==
+        "5:3 a table of measured convolutions is wanted here, not a list");
 }
 
 TEST_CASE("profile file: faults have a place") {
