@@ -414,9 +414,12 @@ HeldLayers held_layers(const Job& job, const SplitModel& split, const StepPlan& 
     const workload::Layer& layer = plan.model->layers[i];
     MemoryFootprint held;
     states.add(owned[i], held);
-    all.weights.push_back(held.weights);
-    all.gradients.push_back(layer.sparse_gradient ? DataSize::zero() : held.gradients);
-    all.states.push_back(held.master + held.optimizer_state);
+    const auto shareable = [&](DataSize size) {
+      return owned[i].experts ? Shareable{.experts = size} : Shareable{.dense = size};
+    };
+    all.weights.push_back(shareable(held.weights));
+    all.gradients.push_back(shareable(layer.sparse_gradient ? DataSize::zero() : held.gradients));
+    all.states.push_back(shareable(held.master + held.optimizer_state));
     all.kept.push_back(job.parallel.offload_activations ? DataSize::zero() : plain.kept[i]);
     all.casts.push_back(plain.casts[i]);
     all.saved.push_back(static_cast<double>((*split.layers)[i].saved_elements));

@@ -14,14 +14,27 @@ namespace ddlsim::plan {
 
 struct Memo;
 
+/// What replicas may share: of experts fewer ranks have the same.
+struct Shareable {
+  DataSize dense{};
+  DataSize experts{};
+
+  friend Shareable operator+(const Shareable& a, const Shareable& b) {
+    return {a.dense + b.dense, a.experts + b.experts};
+  }
+  friend Shareable operator-(const Shareable& a, const Shareable& b) {
+    return {a.dense - b.dense, a.experts - b.experts};
+  }
+};
+
 /// What each layer holds on a rank that shares nothing with replicas.
 struct HeldLayers {
-  std::vector<DataSize> weights;
-  std::vector<DataSize> gradients;
-  std::vector<DataSize> states;  // of the optimizer, and master copies
-  std::vector<DataSize> kept;    // of a micro-batch until its backward
-  std::vector<DataSize> casts;   // of weights, until its backward
-  std::vector<double> saved;     // elements of a sample, by which orders are said to keep the most (Part::in_flight)
+  std::vector<Shareable> weights;
+  std::vector<Shareable> gradients;
+  std::vector<Shareable> states;  // of the optimizer, and master copies
+  std::vector<DataSize> kept;     // of a micro-batch until its backward
+  std::vector<DataSize> casts;    // of weights, until its backward
+  std::vector<double> saved;      // elements of a sample, by which orders are said to keep the most (Part::in_flight)
   // While its backward runs:
   std::vector<DataSize> loss;                // of a micro-batch
   std::vector<DataSize> working;             // of a micro-batch

@@ -16,24 +16,36 @@ using plan::PipelineSchedule;
 /// Rounding of sums taken in another order than the ledger takes them.
 constexpr double kMemoryRounding = 1 - 1e-9;
 
-/// Of what replicas share each holds a part, from a stage of zero on; tensor ranks that have the same whole experts
-/// share them as well.
-double share_of(const Split& split, int from) {
-  if (split.zero < from) return 1.0;
-  const std::int64_t alike = split.whole_experts ? std::max<std::int64_t>(split.tensor / split.expert, 1) : 1;
+/// Of what so many replicas share, each holds this part.
+struct Shares {
+  double dense = 1;
+  double experts = 1;
+  friend bool operator==(const Shares&, const Shares&) = default;
+};
+
+/// From a stage of zero on. Tensor ranks that have the same whole experts share them as well.
+Shares shares_of(const Split& split, int from) {
+  if (split.zero < from) return {};
   // DualPipe's other direction has a copy of every stage, which shares as well.
   const std::int64_t copies = split.pipeline > 1 ? plan::directions_of(split.schedule) : 1;
-  return 1.0 / static_cast<double>(split.data * split.context * alike * copies);
+  const auto replicas = static_cast<double>(split.data * split.context * copies);
+  const auto alike = static_cast<double>(split.whole_experts ? split.tensor : 1);
+  const double of_experts = replicas * alike / static_cast<double>(split.expert);
+  return {1.0 / replicas, 1.0 / std::max(of_experts, 1.0)};
 }
 
 /// Likewise of gradients: those that are made in turn may all be there when little else is.
-double gradients_share_of(const Split& split, const PlanSpace& space) {
+Shares gradient_shares_of(const Split& split, const PlanSpace& space) {
   const bool whole = split.tensor * split.context * split.expert * split.pipeline == 1;
-  if (space.base().parallel.offload_optimizer && split.zero >= 2) return 0.0;  // they leave for the host
-  if (whole && plan::makes_gradients_in_turn(space.base(), split.zero, split.passes)) return 0.0;
+  if (space.base().parallel.offload_optimizer && split.zero >= 2) return {0.0, 0.0};  // they leave for the host
+  if (whole && plan::makes_gradients_in_turn(space.base(), split.zero, split.passes)) return {0.0, 0.0};
   // As plan::keeps_gradients_whole has it of the split, without a copy.
   const bool kept = space.base().parallel.no_sync && split.zero == 3 && split.passes > 1;
-  return kept ? 1.0 : share_of(split, 2);
+  return kept ? Shares{} : shares_of(split, 2);
+}
+
+DataSize operator*(const plan::Shareable& all, const Shares& shares) {
+  return all.dense * shares.dense + all.experts * shares.experts;
 }
 
 template <typename T>
@@ -106,9 +118,9 @@ DataSize PlanMemory::least(const Split& split, std::size_t index, std::int64_t p
   if (!known) return DataSize::infinity();
   const Held& sums = *known;
   const auto batch = static_cast<double>(split.batch);
-  const DataSize states = sums.weights.back() * share_of(split, 3) +
-                          sums.gradients.back() * gradients_share_of(split, space_) +
-                          sums.states.back() * share_of(split, 1);
+  const DataSize states = sums.weights.back() * shares_of(split, 3) +
+                          sums.gradients.back() * gradient_shares_of(split, space_) +
+                          sums.states.back() * shares_of(split, 1);
   const DataSize casts = split.zero >= 3 ? DataSize::zero() : sums.casts.back();
   const DataSize all = states + casts + sums.kept.back() * batch;
   // Of several parts of a rank all but one may hold less when it holds most: by what a layer works with.
@@ -240,9 +252,9 @@ PlanMemory::RankHeld PlanMemory::rank_of(std::size_t rank, const Held& sums) {
   DataSize working;
   for (std::size_t r = 0; r < of_rank; ++r) {
     const PartHeld& part = parts_[parts[r]];
-    held.weights += between(sums.weights, part.layers);
-    held.gradients += between(sums.gradients, part.layers);
-    held.states += between(sums.states, part.layers);
+    held.weights = held.weights + between(sums.weights, part.layers);
+    held.gradients = held.gradients + between(sums.gradients, part.layers);
+    held.states = held.states + between(sums.states, part.layers);
     held.others += part.kept * static_cast<double>(micro_batches[r] - 1) + part.activations + part.loss + part.edges;
     held.gathered = max(held.gathered, part.gathered);
     if (of_rank == 1) held.casts += part.casts;  // of several, another layer may be the fullest with them
@@ -257,13 +269,13 @@ DataSize PlanMemory::of(const Split& split, std::size_t index, DataSize enough) 
   if (fullest == DataSize::infinity() || !is_split(split, space_.base().parallel)) return fullest;
   const Held& sums = *held(index);
   ask(split, index, sums);
-  const double gathers = split.zero >= 3 && share_of(split, 3) < 1 ? 1.0 : 0.0;
+  const double gathers = split.zero >= 3 && shares_of(split, 3) != Shares{} ? 1.0 : 0.0;
   const double casts = split.zero >= 3 ? 0.0 : 1.0;
   for (std::size_t n = 0; n < asked_->ranks.size() && fullest <= enough; ++n) {
     if (n == asked_->held.size()) asked_->held.push_back(rank_of(asked_->ranks[n], sums));
     const RankHeld& rank = asked_->held[n];
-    const DataSize all = rank.weights * share_of(split, 3) + rank.gradients * gradients_share_of(split, space_) +
-                         rank.states * share_of(split, 1) + rank.others + rank.gathered * gathers + rank.casts * casts;
+    const DataSize all = rank.weights * shares_of(split, 3) + rank.gradients * gradient_shares_of(split, space_) +
+                         rank.states * shares_of(split, 1) + rank.others + rank.gathered * gathers + rank.casts * casts;
     fullest = max(fullest, all * kMemoryRounding);
   }
   return fullest;

@@ -38,7 +38,8 @@ class PlanMemory {
  private:
   /// plan::HeldLayers, the first of them as sums over the layers before each, from none to all.
   struct Held {
-    std::vector<DataSize> weights, gradients, states, kept, casts, gathered, gathered_gradients;
+    std::vector<plan::Shareable> weights, gradients, states;
+    std::vector<DataSize> kept, casts, gathered, gathered_gradients;
     std::vector<double> saved;
     std::vector<DataSize> loss, working, weight_gradient, edge;  // of a layer
     DataSize most_working{};
@@ -59,7 +60,7 @@ class PlanMemory {
   };
   /// What a rank holds, before replicas share anything.
   struct RankHeld {
-    DataSize weights{}, gradients{}, states{};
+    plan::Shareable weights{}, gradients{}, states{};
     DataSize others{};    // activations, logits, what it works with, edges
     DataSize gathered{};  // of its largest block
     DataSize casts{};     // where nothing is gathered
