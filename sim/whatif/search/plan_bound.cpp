@@ -161,9 +161,7 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) 
     }
     layers = tools_.shorter->source.size();
   }
-  const LayerPass all = before(made, layers);
-  made.whole = all.forward + all.backward;
-  made.exchanged = all.forward_exchanged + all.backward_exchanged;
+  made.whole = before(made, layers);
   return made;
 }
 
@@ -193,10 +191,19 @@ Time PlanBounds::gathered(const PlanShape& shape, const std::vector<StageExchang
 
 namespace {
 
-/// However the layers are shared, some rank has its mean share of the work. `hides`: all-to-alls, at best all of them.
+/// What stands in the way of passes and may be beside another pass: DualPipe's pairs hide no more of it than the other
+/// pass's kernels take (step/slots.cpp).
+Time hidden(Time exchanged, Time beside) { return min(exchanged, beside); }
+
+/// However the layers are shared, some rank has its mean share of the work. `hides`: all-to-alls, in pairs.
 Time by_share(const Split& split, const PlanShape& shape, bool hides) {
-  return (shape.whole - (hides ? shape.exchanged : Time::zero())) *
-         (static_cast<double>(split.passes) / static_cast<double>(split.pipeline) * kRounding);
+  const LayerPass& all = shape.whole;
+  Time work = all.forward + all.backward;
+  if (hides) {
+    work = work - hidden(all.forward_exchanged, all.backward - all.backward_exchanged) -
+           hidden(all.backward_exchanged, all.forward - all.forward_exchanged);
+  }
+  return work * (static_cast<double>(split.passes) / static_cast<double>(split.pipeline) * kRounding);
 }
 
 /// A stage's update, and what is in the way after it.
@@ -293,17 +300,37 @@ Time one_stage(const Split& split, const PlanShape& shape, const LayerPass& all,
 
 }  // namespace
 
+/// What pairs hide of DualPipe's parts, beside the kernels of whichever direction takes longer.
+void PlanBounds::hide_in_pairs(const std::vector<LayerRange>& places) {
+  const auto share = [](Time hidden, Time exchanged) { return exchanged > Time::zero() ? hidden / exchanged : 0.0; };
+  for (std::size_t q = 0; q < places.size(); ++q) {
+    const LayerPass& own = passes_[q];
+    const LayerPass& other = passes_[places.size() - 1 - q];
+    const Time forward = max(own.forward - own.forward_exchanged, other.forward - other.forward_exchanged);
+    const Time backward = max(own.backward - own.backward_exchanged, other.backward - other.backward_exchanged);
+    const Time of_forward = hidden(own.forward_exchanged, backward);
+    const Time of_backward = hidden(own.backward_exchanged, forward);
+    parts_[q].forward = parts_[q].forward - of_forward;
+    parts_[q].backward = parts_[q].backward - of_backward;
+    hidden_.push_back({.end = places[q].end,
+                       .forward = share(of_forward, own.forward_exchanged),
+                       .backward = share(of_backward, own.backward_exchanged)});
+  }
+}
+
 /// By ranks whose neighbours never keep them waiting: the last one, whose first pass waits for the longest, and one in
 /// the middle, where no embedding or head is.
 Time PlanBounds::ranks_alone(const plan::Pipeline& pipeline, const PlanShape& shape,
                              const std::vector<StageExchange>& exchange, double adding) const {
-  const bool hides = pipeline.schedule == PipelineSchedule::kDualPipe;
   const auto work = [&](plan::SlotKind kind, const LayerRange& layers) {
     const LayerPass pass = before(shape, layers.end) - before(shape, layers.first);
-    if (kind == plan::SlotKind::kForward) return pass.forward - (hides ? pass.forward_exchanged : Time::zero());
+    const auto part = std::upper_bound(hidden_.begin(), hidden_.end(), layers.first,
+                                       [](std::size_t layer, const Hidden& one) { return layer < one.end; });
+    const Hidden hides = part == hidden_.end() ? Hidden{} : *part;
+    if (kind == plan::SlotKind::kForward) return pass.forward - pass.forward_exchanged * hides.forward;
     const Time weights = pass.weights + pass.added * adding;
     if (kind == plan::SlotKind::kBackwardWeights) return weights;
-    const Time all = pass.backward + pass.added * adding - (hides ? pass.backward_exchanged : Time::zero());
+    const Time all = pass.backward + pass.added * adding - pass.backward_exchanged * hides.backward;
     return kind == plan::SlotKind::kBackward ? all : all - weights;
   };
   const auto runs = static_cast<double>(plan::passes_of(pipeline));
@@ -356,25 +383,29 @@ Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std:
   std::vector<Time>& kernels = rank_kernels_;
   std::vector<double>& issued = rank_issued_;
   parts.clear();
+  passes_.clear();
+  hidden_.clear();
   work.assign(stages, Time::zero());
   kernels.assign(stages, Time::zero());
   issued.assign(stages, 0);
   LayerPass begin = before(shape, places.front().first);
-  for (std::size_t q = 0; q < places.size(); ++q) {
-    const LayerPass end = before(shape, places[q].end);
-    const LayerPass part = end - begin;
+  for (const LayerRange& place : places) {
+    const LayerPass end = before(shape, place.end);
+    LayerPass part = end - begin;
     begin = end;
     const Time added = part.added * adding;
-    parts.push_back({part.forward, part.backward + added, in_two ? part.weights + added : Time::zero()});
-    if (hides) {
-      parts.back().forward = parts.back().forward - part.forward_exchanged;
-      parts.back().backward = parts.back().backward - part.backward_exchanged;
-    }
+    part.backward += added;
+    part.kernels += added;
+    parts.push_back({part.forward, part.backward, in_two ? part.weights + added : Time::zero()});
+    passes_.push_back(part);
+  }
+  if (split.schedule == PipelineSchedule::kDualPipe) hide_in_pairs(places);
+  for (std::size_t q = 0; q < places.size(); ++q) {
     for (std::int64_t direction = 0; direction < plan::directions_of(split.schedule); ++direction) {
       const std::size_t rank = plan::place_of(pipeline, q, direction).stage;
-      work[rank] += (parts.back().forward + parts.back().backward) * runs;
-      kernels[rank] += (part.kernels + added) * runs;
-      issued[rank] += part.issued * runs;
+      work[rank] += (parts[q].forward + parts[q].backward) * runs;
+      kernels[rank] += passes_[q].kernels * runs;
+      issued[rank] += passes_[q].issued * runs;
     }
   }
   Time bound = plan::least_step(pipeline, parts);

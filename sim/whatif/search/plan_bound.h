@@ -36,7 +36,7 @@ struct LayerPass {
   Time kernels{};  // forward and backward, kernels alone
   Time added{};    // besides, to add gradients up from pass to pass, where ranks keep them whole and that is asked for
   double issued = 0;  // kernels that the CPU issues
-  // All-to-alls, of `forward` and `backward`: DualPipe may hide them.
+  // All-to-alls, of `forward` and `backward`: DualPipe may hide some.
   Time forward_exchanged{};
   Time backward_exchanged{};
 
@@ -76,8 +76,7 @@ struct PlanShape {
   };
   std::vector<Run> runs;  // of the short model; empty: `sums` are of the whole one
   bool adds = false;      // `added` is known
-  Time whole{};           // forward and backward of all layers
-  Time exchanged{};       // of that: all-to-alls
+  LayerPass whole{};      // of all layers
   double updating = 1;    // what the software multiplies the update's time by
   Time launch_interval{};
   double waiting = 0;  // for the slowest GPU, as a share of kernels' time
@@ -148,6 +147,7 @@ class PlanBounds {
   [[nodiscard]] Time exchanged(const Split& split, std::size_t index, bool by_ranks);
   [[nodiscard]] Time ranks_alone(const plan::Pipeline& pipeline, const PlanShape& shape,
                                  const std::vector<StageExchange>& exchange, double adding) const;
+  void hide_in_pairs(const std::vector<LayerRange>& places);
   /// For how long every rank stands still for the weights with which passes of its parts begin.
   [[nodiscard]] Time gathered(const PlanShape& shape, const std::vector<StageExchange>& sent, double runs) const;
 
@@ -156,7 +156,15 @@ class PlanBounds {
   std::vector<std::optional<std::optional<PlanShape>>> shapes_;  // outer: worked out yet
   std::map<ExchangeKey, Exchange> exchanges_;
   using KernelsKey = std::tuple<std::size_t, StagesKey, std::int64_t>;  // by passes
+  /// The shares of all-to-alls that pairs hide, of a part whose layers end there.
+  struct Hidden {
+    std::size_t end = 0;
+    double forward = 0;
+    double backward = 0;
+  };
   std::vector<plan::PartTime> parts_;  // of the pipeline that is laid out, and its ranks' kernels
+  std::vector<LayerPass> passes_;      // of each part, with all of what it exchanges
+  std::vector<Hidden> hidden_;         // by part; none but of DualPipe
   std::vector<Time> rank_work_;
   std::vector<Time> rank_kernels_;
   std::vector<double> rank_issued_;
