@@ -206,6 +206,13 @@ Time by_share(const Split& split, const PlanShape& shape, bool hides) {
   return work * (static_cast<double>(split.passes) / static_cast<double>(split.pipeline) * kRounding);
 }
 
+/// The busiest of the channels beside that of all replicas.
+Time busiest_other(const StageExchange& sent, double runs) {
+  Time longest;
+  for (const OtherChannel& one : sent.others) longest = max(longest, one.every_pass * runs + one.once);
+  return longest;
+}
+
 /// A stage's update, and what is in the way after it.
 Time end_of(const StageExchange& sent, const PlanShape& shape) {
   return max(sent.update * shape.updating, shape.launch_interval * sent.launches) + sent.after;
@@ -238,7 +245,9 @@ Time with_sent(const plan::Pipeline& pipeline, bool in_order, const std::vector<
                const std::vector<StageExchange>& sent, const std::vector<Time>& ends) {
   const auto runs = static_cast<double>(plan::passes_of(pipeline));
   Time bound = with_last(pipeline, parts, sent, ends);
-  for (std::size_t s = 0; s < sent.size(); ++s) bound = max(bound, sent[s].every_pass * runs + ends[s]);
+  for (std::size_t s = 0; s < sent.size(); ++s) {
+    bound = max(bound, max(sent[s].every_pass * runs, busiest_other(sent[s], runs)) + ends[s]);
+  }
   if (!in_order) return bound;
   Time before;
   Time after;
@@ -294,7 +303,8 @@ Time one_stage(const Split& split, const PlanShape& shape, const LayerPass& all,
   const StageExchange& sent = exchange->front();
   const Time kernels = (all.kernels + all.added * adding) * passes;
   const Time working = busy + sent.standing + contention(sent, passes, kernels, shape.held);
-  const Time own = max(max(working, busy - backward + sent.once), sent.every_pass * passes);
+  const Time own =
+      max(max(working, busy - backward + sent.once), max(sent.every_pass * passes, busiest_other(sent, passes)));
   return max(own + end_of(sent, shape), issuing) + waiting;
 }
 

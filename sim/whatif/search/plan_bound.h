@@ -89,6 +89,13 @@ struct FirstGather {
   Time time{};
 };
 
+/// What another group than all replicas has on its channel up to the update: of experts.
+struct OtherChannel {
+  std::size_t group = 0;
+  Time every_pass{};
+  Time once{};
+};
+
 /// What a stage sends to its replicas, and its update.
 struct StageExchange {
   Time every_pass{};                 // on the channel of its replicas, up to the update
@@ -104,6 +111,7 @@ struct StageExchange {
   Time beside_each{};                // collectives beside kernels, of every pass, and of the last one
   Time beside_once{};
   std::vector<PartChannel> channel;  // by part
+  std::vector<OtherChannel> others;
 };
 
 class PlanBounds {

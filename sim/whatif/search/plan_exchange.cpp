@@ -27,6 +27,14 @@ std::size_t part_of(const plan::RankClass& one, std::size_t layer) {
   return 0;
 }
 
+OtherChannel& channel_of(StageExchange& stage, std::size_t group) {
+  const auto same = [&](const OtherChannel& one) { return one.group == group; };
+  const auto found = std::find_if(stage.others.begin(), stage.others.end(), same);
+  if (found != stage.others.end()) return *found;
+  stage.others.push_back({.group = group});
+  return stage.others.back();
+}
+
 }  // namespace
 
 PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
@@ -78,7 +86,8 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
     if (row.in_the_way) {
       (row.ready.at == Moment::kUpdate ? stage.after : stage.standing) += took;
     } else if (row.group != 0) {
-      continue;
+      OtherChannel& other = channel_of(stage, row.group);
+      (row.every_pass ? other.every_pass : other.once) += took;
     } else if (row.every_pass) {
       stage.every_pass += took;
       const bool at_begin = row.ready.at == Moment::kBegin && row.needed.at == Moment::kForward;
