@@ -19,6 +19,7 @@
 #include "ddlsim/plan/software.h"
 #include "ddlsim/support/names.h"
 #include "layer_pricing.h"
+#include "nccl_tuning.h"
 #include "ps_fabric.h"
 
 namespace ddlsim::cost {
@@ -312,6 +313,10 @@ class Pricing {
     priced.sent = cost.wire.of_gpu(ranks_of.gpus_per_node());
     const EffectiveRates reach = effective_rates(ranks_of, group.library());
     if (ranks_of.nodes > 1) priced.network = min(cost.wire.inter / reach.inter, cost.time);
+    // NCCL sends into buffers: what a network's hop takes longer than usual keeps nobody from sending on.
+    if (ranks_of.nodes > 1 && row.op == primitives::CollectiveOp::kSendRecv && row.rank_class != row.needed_by) {
+      priced.in_flight = min(max(ranks_of.inter_latency - microseconds(kUsualNetworkHop), Time::zero()), cost.time);
+    }
     // What meets in a host is limited by more than a link.
     const bool on_links = ranks_of.fabric != GpuFabric::kPcie && ranks_of.fabric != GpuFabric::kHostMemory;
     if (ranks_of.gpus_per_node() > 1 && on_links) priced.peers = min(cost.wire.intra / reach.intra, cost.time);

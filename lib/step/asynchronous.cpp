@@ -64,7 +64,7 @@ void Endless::add(std::size_t c, SlotKind kind) {
     for (const std::uint32_t r : programs_.starts(segment)) {
       const Time encoding = step_.rows[r].encoding;
       const plan::Row& row = plan_.rows[r];
-      const Time taken = row.in_the_way ? programs_.time_of(r) : Time::zero();
+      const Time taken = row.in_the_way ? programs_.sending(r) : Time::zero();
       sum.work += encoding + taken;
       sum.encoding += encoding;
       sum.in_the_way += taken;
@@ -77,7 +77,7 @@ void Endless::add_channels() {
   for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
     const plan::Row& row = plan_.rows[r];
     const std::size_t at = programs_.resource(r);
-    const Time time = programs_.time_of(r);
+    const Time time = programs_.sending(r);
     const bool own = row.rank_class == row.needed_by;
     if (row.in_the_way && !row.every_pass) loads_[row.rank_class].once += time + step_.rows[r].encoding;
     if (row.in_the_way) continue;
@@ -85,7 +85,7 @@ void Endless::add_channels() {
     busiest_ = max(busiest_, channels[at] += time * times);
     if (own) continue;
     Load& first = loads_[std::min(row.rank_class, row.needed_by)];
-    first.send = max(first.send, time);
+    first.send = max(first.send, programs_.time_of(r));
   }
 }
 

@@ -114,7 +114,7 @@ void SlotPrograms::number_resources() {
 void SlotPrograms::sum_up_resources() {
   carried_.resize(resources_);
   for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
-    if (plan_.rows[r].every_pass) carried_[resource_[r]] += time_of(r);
+    if (plan_.rows[r].every_pass) carried_[resource_[r]] += sending(r);
   }
 }
 
@@ -180,7 +180,7 @@ SlotPrograms::Least SlotPrograms::least_of(std::span<const Segment> segments) co
     least.work += segment.run.work - segment.run.exchanged;
     for (const std::uint32_t r : starts(segment)) {
       const Row& row = plan_.rows[r];
-      if (row.in_the_way && row.op != primitives::CollectiveOp::kAllToAll) least.work += time_of(r);
+      if (row.in_the_way && row.op != primitives::CollectiveOp::kAllToAll) least.work += sending(r);
       const bool summed = !row.in_the_way && row.needed.at == Moment::kUpdate && row.lag == 0;
       if (summed && resource_[r] == channel(row.rank_class)) least.sent += time_of(r);
     }

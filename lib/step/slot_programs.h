@@ -90,6 +90,10 @@ class SlotPrograms {
     const cost::PricedRow& priced = step_.rows[row];
     return max(priced.once * static_cast<double>(plan_.rows[row].count) - priced.hidden, Time::zero());
   }
+  /// For how long of that its channel has it, and its sender stands still where it is in the way.
+  [[nodiscard]] Time sending(std::size_t row) const {
+    return time_of(row) - min(step_.rows[row].in_flight, time_of(row));
+  }
   /// How many times of a row others ask for: none, that of its latest pass, or of each micro-batch.
   enum class Kept : std::uint8_t { kNothing, kLatest, kEach };
   [[nodiscard]] Kept kept(std::size_t row) const { return kept_[row]; }

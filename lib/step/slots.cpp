@@ -126,12 +126,13 @@ void SlotStep::start(RankClocks& clocks, std::uint32_t r, std::int64_t micro_bat
   Time& free = state_.free(programs_.resource(r));
   Time begin = max(clocks.done, free);
   if (row.after != plan::kNoRow) begin = max(begin, state_.done(row.after, micro_batch));
-  const Time end = begin + programs_.time_of(r);
-  free = end;
-  if (programs_.kept(r) != SlotPrograms::Kept::kNothing) state_.set_done(r, micro_batch, end);
+  free = begin + programs_.sending(r);
+  if (programs_.kept(r) != SlotPrograms::Kept::kNothing) {
+    state_.set_done(r, micro_batch, begin + programs_.time_of(r));
+  }
   if (!row.in_the_way) return;
-  (row.kind == plan::RowKind::kHost ? clocks.on_host : clocks.exposed) += end - clocks.done;
-  clocks.done = end;
+  (row.kind == plan::RowKind::kHost ? clocks.on_host : clocks.exposed) += free - clocks.done;
+  clocks.done = free;
 }
 
 void SlotStep::wait(std::size_t c, std::uint32_t r, Time until) {
@@ -385,7 +386,8 @@ Time busiest_communication(const cost::PricedStep& step, std::int64_t passes) {
   for (std::size_t r = 0; r < plan.rows.size(); ++r) {
     const plan::Row& row = plan.rows[r];
     const double times = static_cast<double>(row.count) * (row.every_pass ? static_cast<double>(passes) : 1.0);
-    if (row.kind == plan::RowKind::kCollective) of[row.rank_class] += step.rows[r].once * times;
+    if (row.kind == plan::RowKind::kCollective)
+      of[row.rank_class] += (step.rows[r].once - step.rows[r].in_flight) * times;
   }
   return *std::max_element(of.begin(), of.end());
 }

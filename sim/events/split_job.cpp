@@ -144,6 +144,8 @@ void SplitJob::set_up_row(std::size_t r) {
     alone = alone * shown;
     count *= shown;
   }
+  move.in_flight = min(step_.rows[r].in_flight, alone);
+  alone = alone - move.in_flight;
   move.latency = alone;
   if (links_ == nullptr) return;
   const std::string pace = actors_[row.rank_class].process + ": its own pace";
@@ -157,7 +159,7 @@ void SplitJob::set_up_row(std::size_t r) {
     if (flow.route) move.latency = Time::zero();
   } else if (row.kind == plan::RowKind::kCollective && step_.groups[row.group]) {
     const cost::CollectiveModel& model = *step_.groups[row.group];
-    const Time latency = min(model.cost(row.op, DataSize::zero()).time * count, alone);
+    const Time latency = min(model.cost(row.op, DataSize::zero()).time * count - move.in_flight, alone);
     flow = collective_flow(builder_, *links_,
                            {.model = &model,
                             .op = row.op,
@@ -241,7 +243,7 @@ void SplitJob::start(Actor& actor, std::size_t r, std::int64_t micro_batch) {
     const std::vector<TaskId> before = waits({row.after}, micro_batch);
     after.insert(after.end(), before.begin(), before.end());
   }
-  const std::string name = row_name(row, micro_batch);
+  std::string name = row_name(row, micro_batch);
   const TaskId sent =
       move.route
           ? builder_.transfer({.name = name,
@@ -253,7 +255,11 @@ void SplitJob::start(Actor& actor, std::size_t r, std::int64_t micro_batch) {
           : builder_.compute({.name = name, .stream = move.by->stream, .duration = move.by->rounder.next(move.latency)},
                              after);
   move.by->free = sent;
-  done(r, micro_batch) = sent;
+  TaskId there = sent;
+  if (move.in_flight > Time::zero()) {
+    there = builder_.compute({.name = std::move(name), .duration = Rounder{}.next(move.in_flight)}, {&sent, 1});
+  }
+  done(r, micro_batch) = there;
   if (row.in_the_way) actor.gpu.go_on_after(sent);
 }
 

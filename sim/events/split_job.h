@@ -75,6 +75,7 @@ class SplitJob {
     std::optional<RouteId> route{};
     DataSize size{};
     Time latency{};                             // of transfers; else all of its time
+    Time in_flight{};                           // after it has left
     std::vector<std::optional<TaskId>> done{};  // by micro-batch, or by step
   };
   /// A pass under way.

@@ -178,6 +178,7 @@ struct PricedRow {
   DataSize sent{};  // of a collective's piece, through each GPU's memory
   Time network{};   // of a collective's piece: for how long, of its own time, it has the network
   Time peers{};     // and NVLink within a server, busy at the rates they reach
+  Time in_flight{};  // of `once`, at its end, of a send to another stage: the next may leave meanwhile
 };
 
 struct PricedStep {

@@ -40,6 +40,8 @@
 // and beside the bubble (Megatron's --overlap-grad-reduce). Where backward is in two, what other stages wait for leaves
 // after the input's pass, sums after the weights'. A pair of DualPipe takes both passes' kernels; all-to-alls of one
 // are hidden behind kernels of the other, totals behind totals (events/step.h has them one by one, and hides less).
+// A send to another stage is there after its whole time, but leaves room for the next as soon as it is on its way: what
+// the network's latency is above a usual hop's 14 us holds up its receiver, and neither its channel nor its sender.
 //
 // A pipeline that never empties (PipeDream) has no slots: m micro-batches take m times the longest of
 // - a rank's kernels and what is in their way, its update too where every micro-batch has one;

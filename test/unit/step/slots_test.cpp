@@ -96,6 +96,13 @@ TEST_CASE("slots: 1F1B waits for sends in every round, GPipe at its ends", "[uni
   // Sends longer than passes queue on their way. GPipe, 3 ms each: F at stage 1 arrives 4, 7, 10, 13 and runs ..14;
   // B0..B3 end 16, 18, 20, 22; they are back at 19, 22, 25, 28: ..30.
   CHECK(ms(laid(by_hand(pipeline(kGpipe, 2, 4), kF, kB, sends(milliseconds(3))))) == Approx(30));
+  // Where 2.9 of them are a long wire's, the next one leaves meanwhile: F arrives 4, 5, 6, 7 and runs ..8; B0..B3 end
+  // 10, 12, 14, 16 and are back at 13, 15, 17, 19: ..21.
+  cost::PricedStep far = by_hand(pipeline(kGpipe, 2, 4), kF, kB, sends(milliseconds(3)));
+  for (cost::PricedRow& row : far.rows) {
+    if (row.once > Time::zero()) row.in_flight = milliseconds(2.9);
+  }
+  CHECK(ms(laid(far)) == Approx(21));
 }
 
 TEST_CASE("slots: a stage of two layers sets the pace", "[unit][step]") {
