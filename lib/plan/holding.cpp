@@ -3,6 +3,7 @@
 #include <variant>
 
 #include "ddlsim/plan/lowerer.h"
+#include "ddlsim/plan/software.h"
 #include "memo.h"
 #include "splits.h"
 
@@ -169,7 +170,6 @@ ActivationCut activation_cut_of(const Job& job) {
           .casts = casts_weights(job),
           .adapters = job.parallel.lora_rank > 0,
           .composed = composes_biased(job),
-          .ring = goes_round(job.parallel),
           .quantised = is_cast(job.precision) && !in_single_operations(job) && job.parallel.lora_rank == 0,
           .gated_fp8 = job.parallel.gated_fp8};
 }
@@ -178,12 +178,11 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
                            const std::vector<workload::Block>& blocks) {
   // Kernels that were joined are no longer operators; what they keep is what these do.
   std::vector<workload::Layer> operators;
-  const bool other = job.fusion.pointwise || (job.fusion.apart && cut.ring);
-  if (other) {
-    const bool apart = job.fusion.apart && !cut.ring;
-    operators = workload::fused(job.model->layers, {.attention = job.fusion.attention, .apart = apart});
+  const workload::Fusion fusion = fusion_as_run(job);
+  if (fusion.pointwise) {
+    operators = workload::fused(job.model->layers, {.attention = fusion.attention, .apart = fusion.apart});
   }
-  const std::vector<workload::Layer>& layers = other ? operators : plan.model->layers;
+  const std::vector<workload::Layer>& layers = fusion.pointwise ? operators : plan.model->layers;
   const std::vector<KeptActivations> all = kept_activations(layers, cut);
   const bool selective = job.parallel.recompute == Recompute::kSelective;
   Plainly plain;

@@ -215,7 +215,6 @@ struct ActivationCut {
   bool casts = false;          // products read 16-bit copies of weights of 32
   bool adapters = false;       // alone are trained: a frozen product without one keeps no input
   bool composed = false;       // attention with biased scores is PyTorch's of single operations, in fp32
-  bool ring = false;           // keys go round the context ranks: attention of one kernel is not taken apart
   bool quantised = false;      // products keep what they read in their own 8 or 4 bits
   bool gated_fp8 = false;      // plan::Parallel::gated_fp8
 
