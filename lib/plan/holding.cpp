@@ -140,13 +140,12 @@ std::vector<bool> starts_of(const std::vector<workload::Block>& blocks, std::siz
   return starts;
 }
 
-/// Whether products read 16-bit copies of weights that stay: not where ranks gather weights in that format, nor where
-/// the optimizer keeps those of 32 bits on the host.
+/// Whether products read 16-bit copies of weights that stay: not where ranks gather weights in that format. An
+/// optimizer on the host leaves the weights of 32 bits, which cross PCIe and are read so, where they were.
 bool casts_weights(const Job& job) {
   const bool loaded = job.parallel.lora_rank > 0 && !job.parallel.states;  // frozen_weight
   const bool wide = job.parallel.states.value_or(States::kFp32) == States::kFp32 && !loaded;
-  return wide && !is_single(job.precision) && job.parallel.zero < 3 && !job.parallel.offload_optimizer &&
-         job.parallel.frozen_bits == 0;
+  return wide && !is_single(job.precision) && job.parallel.zero < 3 && job.parallel.frozen_bits == 0;
 }
 
 bool in_single_operations(const Job& job) { return job.software_fused.get() == false && !job.fusion.pointwise; }
