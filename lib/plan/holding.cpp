@@ -213,8 +213,9 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
     if (!one.body || bodies++ % every != 0) continue;
     const std::size_t first = one.first;
     const std::size_t last = one.first + one.count;
+    std::vector<DataSize> again;  // of the block up to each layer: what is behind it is gone when its backward runs
     DataSize block;
-    for (std::size_t i = first; i < last; ++i) block += plain.kept[i];
+    for (std::size_t i = first; i < last; ++i) again.push_back(block += plain.kept[i]);
     if (block == DataSize::zero()) continue;  // frozen
     double elements = static_cast<double>(job.batch);
     for (const std::int64_t size : layers[first].in) elements *= static_cast<double>(size);
@@ -223,7 +224,7 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
     for (std::size_t i = first; i < last; ++i) {
       plain.kept[i] = i == first ? activation_size(job.precision) * (elements * whole) : DataSize::zero();
       if (outputs[i - first]) plain.kept[i] += all[i].output;
-      plain.again[i] = block;
+      plain.again[i] = again[i - first];
       plain.casts[i] = DataSize::zero();
     }
   }
@@ -430,6 +431,14 @@ HeldLayers held_layers(const Job& job, const SplitModel& split, const StepPlan& 
 
 namespace {
 
+/// While a layer's backward runs, in the format of its kernels: of its largest weight, as of a split model's layers.
+std::vector<DataSize> largest_gradients(const Job& job, const StepPlan& plan, const std::vector<Owned>& owned) {
+  const StateSums states(job, plan);
+  std::vector<DataSize> gradients;
+  for (const Owned& layer : owned) gradients.push_back(states.gradient(layer));
+  return gradients;
+}
+
 /// In fp32, of layers that are not shared; a table's few rows aside.
 std::vector<DataSize> gradients_of_layers(const workload::Model& model) {
   std::vector<DataSize> gradients;
@@ -459,12 +468,12 @@ void add_memory(const Job& job, const SplitModel& split, StepPlan& plan, Memo& m
     one.memory.buffers = buckets_of(job, one.memory);
     if (!walked) continue;
     one.memory.activations = {};
-    const std::vector<DataSize> none(plan.model->layers.size());
+    const std::vector<DataSize> largest = largest_gradients(job, plan, owned_in(split, memo));
     const std::vector<DataSize> made = makes_gradients_in_turn(job, job.parallel.zero, job.strategy.accumulation)
                                            ? gradients_of_layers(*plan.model)
                                            : std::vector<DataSize>{};
     const DataSize beside =
-        add_activations(job, {0, plan.model->layers.size(), 1}, plain, starts, none, made, one.memory);
+        add_activations(job, {0, plan.model->layers.size(), 1}, plain, starts, largest, made, one.memory);
     DataSize listed;  // of an optimizer's lists
     if (job.software_optimizer == UpdateKernels::kForeach && state_values(plan.model->optimizer) > 0) {
       listed = bytes(4) * static_cast<double>(plan.model->totals.dense_parameters);
