@@ -81,15 +81,16 @@ TEST_CASE("law: context ranks execute no less than their model's FLOPs, and are 
     for (const char* fusion : {"none", "all"}) {
       for (const char* way : {"ring", "ulysses"}) {
         for (const char* recompute : {"none", "full"}) {
-          const auto scenario = whatif::resolve(catalog(), {{"model", id, {}},
-                                                            {"node", "dgx-h100", {}},
-                                                            {"gpus_per_node", "2", {}},
-                                                            {"batch", "1", {}},
-                                                            {"precision", "bf16", {}},
-                                                            {"fusion", fusion, {}},
-                                                            {"parallel.context", "2", {}},
-                                                            {"parallel.context_by", way, {}},
-                                                            {"parallel.recompute", recompute, {}}});
+          const std::vector<whatif::Override> settings{{"model", id, {}},
+                                                       {"node", "dgx-h100", {}},
+                                                       {"gpus_per_node", "2", {}},
+                                                       {"batch", "1", {}},
+                                                       {"precision", "bf16", {}},
+                                                       {"fusion", fusion, {}},
+                                                       {"parallel.context", "2", {}},
+                                                       {"parallel.context_by", way, {}},
+                                                       {"parallel.recompute", recompute, {}}};
+          const auto scenario = whatif::resolve(catalog(), settings);
           if (!scenario) continue;
           const auto p = whatif::predict(*scenario);
           if (!p) continue;
@@ -102,7 +103,11 @@ TEST_CASE("law: context ranks execute no less than their model's FLOPs, and are 
   }
 }
 
-TEST_CASE("law: who computes more again holds no more", "[property]") {
+TEST_CASE("law: who computes nothing again holds the most", "[property]") {
+  // But for a block's input, which full recomputation keeps and counts once more with what it computes again. Of that
+  // attention's core stands while the layers behind it run backward, where selective recomputation has none: either of
+  // the two may hold more.
+  constexpr double kInput = 1e-3;
   std::size_t compared = 0;
   for (const std::string& id : language_models()) {
     for (const std::int64_t batch : {1, 4, 16}) {
@@ -112,14 +117,14 @@ TEST_CASE("law: who computes more again holds no more", "[property]") {
           job.batch = batch;
           job.precision = precision;
           INFO(id << " batch " << batch << " " << name_of(kPrecisions, precision) << " on " << gpus);
-          DataSize last = DataSize::infinity();
+          DataSize none = DataSize::infinity();
           for (const auto how : {plan::Recompute::kNone, plan::Recompute::kSelective, plan::Recompute::kFull}) {
             job.parallel.recompute = how;
             const auto plan = plan::lower(job);
             if (!plan) continue;
             const DataSize held = plan->classes.front().memory.total();
-            CHECK(held <= last * (1 + 1e-12));
-            last = held;
+            CHECK(held <= none * (1 + kInput));
+            if (how == plan::Recompute::kNone) none = held;
             ++compared;
           }
         }
