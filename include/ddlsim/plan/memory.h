@@ -56,8 +56,8 @@
 // everything / t: table 2 of Korthikanti et al., MLSys 2023, to the byte (dropout counted). With adapters (LoRA) frozen
 // products without one keep no input, experts their first products alone. Context ranks have 1/c of all. Recomputation:
 // selective drops the cores; full keeps a block's input, per-op that and the outputs that are not computed again; both
-// have one block besides while its backward runs, up to where that is. As many micro-batches stand as the schedule keeps (plan/order.h);
-// offloaded activations leave two blocks.
+// have one block besides while its backward runs, up to where that is. As many micro-batches stand as the schedule
+// keeps (plan/order.h); offloaded activations leave two blocks.
 //
 // The peak is over the layers of the oldest micro-batch's backward: what is kept below it (where gradients are tensors
 // of their own and passes are not summed, those of the layers above it instead of all), plus what the layer's own
