@@ -3,6 +3,7 @@
 #include <variant>
 
 #include "ddlsim/plan/lowerer.h"
+#include "ddlsim/plan/software.h"
 #include "memo.h"
 #include "splits.h"
 
@@ -139,13 +140,12 @@ std::vector<bool> starts_of(const std::vector<workload::Block>& blocks, std::siz
   return starts;
 }
 
-/// Whether products read 16-bit copies of weights that stay: not where ranks gather weights in that format, nor where
-/// the optimizer keeps those of 32 bits on the host.
+/// Whether products read 16-bit copies of weights that stay: not where ranks gather weights in that format. An
+/// optimizer on the host leaves the weights of 32 bits, which cross PCIe and are read so, where they were.
 bool casts_weights(const Job& job) {
   const bool loaded = job.parallel.lora_rank > 0 && !job.parallel.states;  // frozen_weight
   const bool wide = job.parallel.states.value_or(States::kFp32) == States::kFp32 && !loaded;
-  return wide && !is_single(job.precision) && job.parallel.zero < 3 && !job.parallel.offload_optimizer &&
-         job.parallel.frozen_bits == 0;
+  return wide && !is_single(job.precision) && job.parallel.zero < 3 && job.parallel.frozen_bits == 0;
 }
 
 bool in_single_operations(const Job& job) { return job.software_fused.get() == false && !job.fusion.pointwise; }
@@ -169,7 +169,6 @@ ActivationCut activation_cut_of(const Job& job) {
           .casts = casts_weights(job),
           .adapters = job.parallel.lora_rank > 0,
           .composed = composes_biased(job),
-          .ring = goes_round(job.parallel),
           .quantised = is_cast(job.precision) && !in_single_operations(job) && job.parallel.lora_rank == 0,
           .gated_fp8 = job.parallel.gated_fp8};
 }
@@ -178,12 +177,11 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
                            const std::vector<workload::Block>& blocks) {
   // Kernels that were joined are no longer operators; what they keep is what these do.
   std::vector<workload::Layer> operators;
-  const bool other = job.fusion.pointwise || (job.fusion.apart && cut.ring);
-  if (other) {
-    const bool apart = job.fusion.apart && !cut.ring;
-    operators = workload::fused(job.model->layers, {.attention = job.fusion.attention, .apart = apart});
+  const workload::Fusion fusion = fusion_as_run(job);
+  if (fusion.pointwise) {
+    operators = workload::fused(job.model->layers, {.attention = fusion.attention, .apart = fusion.apart});
   }
-  const std::vector<workload::Layer>& layers = other ? operators : plan.model->layers;
+  const std::vector<workload::Layer>& layers = fusion.pointwise ? operators : plan.model->layers;
   const std::vector<KeptActivations> all = kept_activations(layers, cut);
   const bool selective = job.parallel.recompute == Recompute::kSelective;
   Plainly plain;
@@ -215,8 +213,9 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
     if (!one.body || bodies++ % every != 0) continue;
     const std::size_t first = one.first;
     const std::size_t last = one.first + one.count;
+    std::vector<DataSize> again;  // of the block up to each layer: what is behind it is gone when its backward runs
     DataSize block;
-    for (std::size_t i = first; i < last; ++i) block += plain.kept[i];
+    for (std::size_t i = first; i < last; ++i) again.push_back(block += plain.kept[i]);
     if (block == DataSize::zero()) continue;  // frozen
     double elements = static_cast<double>(job.batch);
     for (const std::int64_t size : layers[first].in) elements *= static_cast<double>(size);
@@ -225,7 +224,7 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
     for (std::size_t i = first; i < last; ++i) {
       plain.kept[i] = i == first ? activation_size(job.precision) * (elements * whole) : DataSize::zero();
       if (outputs[i - first]) plain.kept[i] += all[i].output;
-      plain.again[i] = block;
+      plain.again[i] = again[i - first];
       plain.casts[i] = DataSize::zero();
     }
   }
@@ -435,6 +434,14 @@ HeldLayers held_layers(const Job& job, const SplitModel& split, const StepPlan& 
 
 namespace {
 
+/// While a layer's backward runs, in the format of its kernels: of its largest weight, as of a split model's layers.
+std::vector<DataSize> largest_gradients(const Job& job, const StepPlan& plan, const std::vector<Owned>& owned) {
+  const StateSums states(job, plan);
+  std::vector<DataSize> gradients;
+  for (const Owned& layer : owned) gradients.push_back(states.gradient(layer));
+  return gradients;
+}
+
 /// In fp32, of layers that are not shared; a table's few rows aside.
 std::vector<DataSize> gradients_of_layers(const workload::Model& model) {
   std::vector<DataSize> gradients;
@@ -464,12 +471,12 @@ void add_memory(const Job& job, const SplitModel& split, StepPlan& plan, Memo& m
     one.memory.buffers = buckets_of(job, one.memory);
     if (!walked) continue;
     one.memory.activations = {};
-    const std::vector<DataSize> none(plan.model->layers.size());
+    const std::vector<DataSize> largest = largest_gradients(job, plan, owned_in(split, memo));
     const std::vector<DataSize> made = makes_gradients_in_turn(job, job.parallel.zero, job.strategy.accumulation)
                                            ? gradients_of_layers(*plan.model)
                                            : std::vector<DataSize>{};
     const DataSize beside =
-        add_activations(job, {0, plan.model->layers.size(), 1}, plain, starts, none, made, one.memory);
+        add_activations(job, {0, plan.model->layers.size(), 1}, plain, starts, largest, made, one.memory);
     DataSize listed;  // of an optimizer's lists
     if (job.software_optimizer == UpdateKernels::kForeach && state_values(plan.model->optimizer) > 0) {
       listed = bytes(4) * static_cast<double>(plan.model->totals.dense_parameters);

@@ -7,6 +7,7 @@
 
 #include "ddlsim/plan/lowerer.h"
 #include "ddlsim/plan/messages.h"
+#include "ddlsim/plan/software.h"
 #include "memo.h"
 #include "splits.h"
 #include "update.h"
@@ -215,7 +216,7 @@ void add_sent(const Job& job, const SplitModel& split, StepPlan& plan) {
 
 /// The model as its kernels run, and the job's own, for as long as the memo lives.
 Expected<std::shared_ptr<const workload::Model>> model_in(const Job& job, Memo& memo) {
-  auto& [given, run] = memo.models[{job.model.get(), job.fusion, spreads_tables(job)}];
+  auto& [given, run] = memo.models[{job.model.get(), fusion_as_run(job), spreads_tables(job)}];
   if (given == nullptr) {
     auto made = model_as_run(job);
     if (!made) return made;
@@ -300,7 +301,7 @@ DataSize accumulated_per_parameter(const Job& job) {
 }
 
 Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job) {
-  workload::Fusion fusion = job.fusion;
+  workload::Fusion fusion = fusion_as_run(job);
   fusion.tables = spreads_tables(job);
   if (fusion == workload::Fusion{}) return job.model;
   auto fused = workload::fused(*job.model, fusion);

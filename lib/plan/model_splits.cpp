@@ -5,6 +5,7 @@
 
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/messages.h"
+#include "ddlsim/plan/software.h"
 #include "ddlsim/workload/fusion.h"
 #include "ddlsim/workload/passes.h"
 #include "ddlsim/workload/shard.h"
@@ -68,8 +69,8 @@ class Splitting {
       if (auto done = workload::adapt(layers, adapters_of(parallel)); !done) return tl::unexpected<Error>(done.error());
     }
     // What is cut is fused afterwards; nothing joins a kernel whose output is sent first.
-    if (changes && job_.fusion != workload::Fusion{}) {
-      layers = workload::fused(std::move(layers), job_.fusion, closed_);
+    if (const workload::Fusion fusion = fusion_as_run(job_); changes && fusion != workload::Fusion{}) {
+      layers = workload::fused(std::move(layers), fusion, closed_);
     }
     if (parallel.recompute != Recompute::kNone) {
       if (!changes) layers = *split_.layers;
@@ -270,7 +271,7 @@ class Splitting {
 Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& memo) {
   const Parallel& parallel = job.parallel;
   const CutKey key{.model = job.model.get(),
-                   .fusion = job.fusion,
+                   .fusion = fusion_as_run(job),
                    .ranks = cut_of(job),
                    .copies = parallel.pipeline > 1,
                    .recompute = parallel.recompute,

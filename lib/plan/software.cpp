@@ -173,6 +173,12 @@ workload::Fusion fusion_of(const Job& job, bool stated) {
   return fusion;
 }
 
+workload::Fusion fusion_as_run(const Job& job) {
+  workload::Fusion fusion = job.fusion;
+  fusion.apart = fusion.apart && !goes_round(job.parallel);
+  return fusion;
+}
+
 SoftwareFactor software_factor(const Job& job) {
   if (job.software_of_whole) return *job.software_of_whole;
   if (!has_software(job)) return {};

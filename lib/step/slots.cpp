@@ -40,6 +40,8 @@ class SlotStep {
   void pass(const plan::Slot& slot, bool held);
   void pair(const plan::Slot& forward, const plan::Slot& backward);
   void wait_for_others(const plan::Slot& slot);
+  std::size_t begin_by_itself(const plan::Slot& slot);
+  [[nodiscard]] Time lead_of(const plan::Slot& slot, std::size_t first) const;
   void run_kernels(RankClocks& clocks, const Run& run, bool forward);
   void start(RankClocks& clocks, std::uint32_t r, std::int64_t micro_batch);
   void wait(std::size_t c, std::uint32_t r, Time until);
@@ -160,17 +162,12 @@ void SlotStep::run_kernels(RankClocks& clocks, const Run& run, bool forward) {
 void SlotStep::pass(const plan::Slot& slot, bool held) {
   RankClocks& clocks = state_.clocks(slot.stage);
   const bool forward = slot.kind == SlotKind::kForward;
-  if (!clocks.begun) {
-    clocks.begun = true;
-    // A rank that ends a step by itself begins it with its input; of all others a step is from zero on, and what is
-    // ready when a pass begins (gathers of weights) does not wait for the input.
-    if (!plan::ends_together(pipeline_.schedule)) {
-      wait_for_others(slot);
-      clocks.begin = clocks.done;
-      clocks.bubble = Time::zero();
-    }
-  }
-  for (const Segment& segment : program(slot)) {
+  // Where ranks end a step together it is from zero on, and what is ready when a pass begins (gathers of weights) waits
+  // for no input.
+  const bool begins = !clocks.begun && !plan::ends_together(pipeline_.schedule);
+  clocks.begun = true;
+  const std::span<const Segment> all = program(slot);
+  for (const Segment& segment : all.subspan(begins ? begin_by_itself(slot) : 0)) {
     for (const std::uint32_t r : programs_.waits(segment)) wait(slot.stage, r, state_.done(r, slot.micro_batch));
     run_kernels(clocks, segment.run, forward);
     if (held) {
@@ -195,6 +192,57 @@ void SlotStep::wait_for_others(const plan::Slot& slot) {
       if (plan_.rows[r].rank_class != slot.stage) wait(slot.stage, r, state_.done(r, slot.micro_batch));
     }
   }
+}
+
+/// How long before its input a rank begins that then never waits for what it gathers when a pass begins. `clocks.done`
+/// and the gathers, in the first segments, are of a rank that begins at zero.
+Time SlotStep::lead_of(const plan::Slot& slot, std::size_t first) const {
+  Time lead = state_.clocks(slot.stage).done;
+  Time worked;
+  const std::span<const Segment> all = program(slot);
+  for (const Segment& segment : all.subspan(first)) {
+    for (const std::uint32_t r : programs_.waits(segment)) {
+      const plan::Row& row = plan_.rows[r];
+      const bool gathered = row.rank_class == slot.stage && row.ready.at == plan::Moment::kBegin;
+      if (gathered) lead = max(lead, state_.done(r, slot.micro_batch) - worked);
+    }
+    worked += segment.run.work;
+  }
+  return lead;
+}
+
+/// A rank that ends a step by itself begins the next one with what it gathers for its first pass, in time for its input
+/// if that comes late enough; without such, with its input. Returns how many segments it has done by then.
+std::size_t SlotStep::begin_by_itself(const plan::Slot& slot) {
+  RankClocks& clocks = state_.clocks(slot.stage);
+  const RankClocks before = clocks;
+  wait_for_others(slot);
+  const Time arrival = clocks.done;
+  const std::span<const Segment> all = program(slot);
+  std::size_t first = 0;
+  while (first < all.size() && programs_.waits(all[first]).empty()) ++first;
+  if (first == all.size() || arrival == before.done) first = 0;
+  const auto begin_at = [&](Time begin) {
+    clocks = before;
+    clocks.begun = true;
+    clocks.begin = clocks.done = begin;
+    for (const Segment& segment : all.first(first)) {
+      for (const std::uint32_t r : programs_.starts(segment)) state_.free(programs_.resource(r)) = Time::zero();
+    }
+    for (const Segment& segment : all.first(first)) {
+      run_kernels(clocks, segment.run, true);
+      for (const std::uint32_t r : programs_.starts(segment)) start(clocks, r, slot.micro_batch);
+    }
+  };
+  begin_at(Time::zero());
+  const Time lead = first > 0 ? lead_of(slot, first) : Time::zero();
+  begin_at(max(arrival - lead, Time::zero()));
+  const Time gathering = max(arrival - clocks.done, Time::zero());
+  clocks.done += gathering;
+  clocks.exposed += gathering;
+  clocks.waited += gathering;
+  clocks.alone += gathering;
+  return first;
 }
 
 void SlotStep::pair(const plan::Slot& forward, const plan::Slot& backward) {

@@ -190,6 +190,24 @@ std::string goodput_change(const Prediction& before, const Prediction& after) {
   return fmt::format(", goodput {} -> {}", goodput_text(before.goodput->share), goodput_text(after.goodput->share));
 }
 
+/// What a run comes to: ", run 3 h -> 6 h, cost $ 10 -> $ 20"; nothing of what stays.
+std::string run_change(const Prediction& before, const Prediction& after) {
+  std::string text;
+  const auto add = [&](std::string_view what, const std::string& was, const std::string& is) {
+    if (was != is) text += fmt::format(", {} {} -> {}", what, was, is);
+  };
+  if (before.training && after.training) {
+    add("run", to_text(before.training->time()), to_text(after.training->time()));
+    const auto cost = [](const Prediction& p) {
+      return p.training->cost ? to_text(*p.training->cost) : std::string("unknown");
+    };
+    add("cost", cost(before), cost(after));
+  } else if (before.price && after.price) {
+    add("price", to_text(*before.price), to_text(*after.price));
+  }
+  return text;
+}
+
 std::string notes_text(const std::vector<std::string>& notes) {
   std::string text;
   for (const std::string& note : notes) text += "note: " + note + "\n";
@@ -274,9 +292,11 @@ std::string fit_change(const Prediction& base, const Prediction& p) {
 std::string headline(const answer::Alternative& a, const Prediction& base, const std::string& fit = "") {
   const bool same = a.prediction.bottleneck == base.bottleneck;
   const std::string goodput = goodput_change(base, a.prediction);
-  const bool same_step = (!goodput.empty() || !fit.empty()) && std::abs(a.speedup - 1.0) < 0.005;
-  return fmt::format("{}: {}{}: {}{}{}; {} bound by {}{}\n", a.name, fit, same_step ? "same step" : factor(a, base),
-                     change_of(base, a.prediction), range_of_factor(a, base), goodput, same ? "still" : "now",
+  const bool alike = significant(a.speedup, 4) == "1";
+  const std::string run = alike && goodput.empty() ? run_change(base, a.prediction) : "";
+  const bool same_step = (!goodput.empty() || !fit.empty() || !run.empty()) && std::abs(a.speedup - 1.0) < 0.005;
+  return fmt::format("{}: {}{}: {}{}{}{}; {} bound by {}{}\n", a.name, fit, same_step ? "same step" : factor(a, base),
+                     change_of(base, a.prediction), range_of_factor(a, base), goodput, run, same ? "still" : "now",
                      bottleneck_text(a.prediction), warning(a.prediction));
 }
 

@@ -157,6 +157,29 @@ TEST_CASE("law: a split plan by events takes as long as by recurrence where noth
   }));
 }
 
+TEST_CASE("law: ranks that end a step by themselves take no longer by events than by recurrence", "[property]") {
+  CHECK(rc::check("by themselves", [] {
+    plan::Job job = random_split_job();
+    job.parallel.virtual_stages = 1;
+    job.parallel.pipeline = *rc::gen::element<std::int64_t>(2, 4);
+    job.parallel.schedule =
+        *rc::gen::element(plan::PipelineSchedule::kZeroBubbleH2, plan::PipelineSchedule::kZeroBubbleV);
+    RC_LOG(words(job));
+    const auto lowered = plan::lower(job);
+    RC_CLASSIFY(!lowered);
+    if (!lowered) return;
+    cost::PricedStep step = priced(job, std::make_shared<const plan::StepPlan>(*lowered));
+    for (cost::PricedRow& row : step.rows) row.network = row.peers = Time::zero();
+    const answer::Timeline alone = step::schedule(step, answer::Detail::kWork).value();
+    const std::vector<events::SimulatedJob> one{{.step = &step, .alone = &alone}};
+    const Time by_events = events::simulate(one).value().step;
+    RC_LOG(fmt::format("{} {}", by_events.in(seconds), alone.step.in(seconds)));
+    const std::size_t messages = step.rows.size() * static_cast<std::size_t>(lowered->micro_batches);
+    RC_ASSERT(by_events <= alone.step || same(by_events, alone.step, messages));
+    check_step_time(step, alone.step);
+  }));
+}
+
 namespace {
 
 /// Whether two transfers were on one link at once.

@@ -10,6 +10,7 @@
 #include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/step/schedule.h"
+#include "ddlsim/whatif/predict.h"
 #include "ddlsim/workload/blocks.h"
 #include "ddlsim/workload/shard.h"
 #include "property/random_scenario.h"
@@ -60,7 +61,78 @@ std::string any_language_model() {
   return *rc::gen::element<std::string>("gpt2", "llama_3_1_8b", "qwen3_8b", "bert_large", "gpt3_175b");
 }
 
+/// Of the catalog: those that look up tokens and attend.
+std::vector<std::string> language_models() {
+  std::vector<std::string> ids;
+  for (const std::string& id : catalog().ids(io::Kind::kModels)) {
+    const auto& layers = model(id)->layers;
+    const bool tokens =
+        !layers.empty() && layers.front().op && std::holds_alternative<workload::Embedding>(*layers.front().op);
+    if (tokens && std::any_of(layers.begin(), layers.end(), workload::is_attention)) ids.push_back(id);
+  }
+  return ids;
+}
+
 }  // namespace
+
+TEST_CASE("law: context ranks execute no less than their model's FLOPs, and are no faster than one GPU each",
+          "[property]") {
+  for (const std::string& id : language_models()) {
+    for (const char* fusion : {"none", "all"}) {
+      for (const char* way : {"ring", "ulysses"}) {
+        for (const char* recompute : {"none", "full"}) {
+          const std::vector<whatif::Override> settings{{"model", id, {}},
+                                                       {"node", "dgx-h100", {}},
+                                                       {"gpus_per_node", "2", {}},
+                                                       {"batch", "1", {}},
+                                                       {"precision", "bf16", {}},
+                                                       {"fusion", fusion, {}},
+                                                       {"parallel.context", "2", {}},
+                                                       {"parallel.context_by", way, {}},
+                                                       {"parallel.recompute", recompute, {}}};
+          const auto scenario = whatif::resolve(catalog(), settings);
+          if (!scenario) continue;
+          const auto p = whatif::predict(*scenario);
+          if (!p) continue;
+          INFO(id << " fusion " << fusion << " " << way << " recompute " << recompute);
+          CHECK(p->hfu >= p->mfu * (1 - 1e-9));
+          CHECK(p->scaling_efficiency <= 1 + 1e-9);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("law: who computes nothing again holds the most", "[property]") {
+  // But for a block's input, which full recomputation keeps and counts once more with what it computes again. Of that
+  // attention's core stands while the layers behind it run backward, where selective recomputation has none: either of
+  // the two may hold more.
+  constexpr double kInput = 1e-3;
+  std::size_t compared = 0;
+  for (const std::string& id : language_models()) {
+    for (const std::int64_t batch : {1, 4, 16}) {
+      for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+        for (const std::int64_t gpus : {1, 4}) {
+          plan::Job job = job_of(id, 1, gpus);
+          job.batch = batch;
+          job.precision = precision;
+          INFO(id << " batch " << batch << " " << name_of(kPrecisions, precision) << " on " << gpus);
+          DataSize none = DataSize::infinity();
+          for (const auto how : {plan::Recompute::kNone, plan::Recompute::kSelective, plan::Recompute::kFull}) {
+            job.parallel.recompute = how;
+            const auto plan = plan::lower(job);
+            if (!plan) continue;
+            const DataSize held = plan->classes.front().memory.total();
+            CHECK(held <= none * (1 + kInput));
+            if (how == plan::Recompute::kNone) none = held;
+            ++compared;
+          }
+        }
+      }
+    }
+  }
+  CHECK(compared > 1000);
+}
 
 TEST_CASE("law: the FLOPs of all shards are those of the whole", "[property]") {
   CHECK(rc::check("flops", [] {

@@ -26,9 +26,9 @@
 //
 // A pair (Slot::paired): DualPipe's F&B. Both inputs come before it starts, both outputs leave when both are done.
 // Steps that do not end together: zb-h2 and zbv let a rank go on to the next step by itself, with the optimizer's
-// checks afterwards (Qi et al. 2024, section 4): a step is, as there, the longest time from a rank's first pass to its
-// end of the step. All ranks can repeat themselves after that time; where stages are unequal they might a little
-// sooner. PipeDream never empties: `ends_together`, `is_asynchronous`.
+// checks afterwards (Qi et al. 2024, section 4): a step is, as there, the longest time from a rank's first pass, or
+// what it gathers for that, to its end of the step. All ranks can repeat themselves after that time; where stages are
+// unequal they might a little sooner. PipeDream never empties: `ends_together`, `is_asynchronous`.
 //
 // Where the published bubbles are not what these orders take, equal stages (tests hold both):
 //   zb-h1     I < W: (p-1) F, as the last rank starts so late and must do all its work.

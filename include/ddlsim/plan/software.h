@@ -44,6 +44,9 @@ using SoftwareFeatures = std::array<double, hardware::kSoftwareFeatureCount>;  /
 
 /// How the job's layers run. What is one kernel where nobody says (`stated` is false): both of these.
 [[nodiscard]] workload::Fusion fusion_of(const Job& job, bool stated);
+/// The job's, but that attention whose keys go round context ranks stays one kernel: a ring's share is not taken apart
+/// (workload/fusion.h), nor is then what it is a share of.
+[[nodiscard]] workload::Fusion fusion_as_run(const Job& job);
 
 /// The 16 bits that a GPU trains in: bf16, fp16 where its units of 16 bits know no bf16 (Volta, Turing; Megatron-LM on
 /// V100, Shoeybi et al. 2019), fp32 where 16 bits are not multiplied faster.

@@ -447,9 +447,7 @@ void add_notes(const Question& question, const plan::Needed& needed, Prediction&
         "experts: a capacity of {:.6g} drops {:.3g} % of their rows or more: faster, but not the same training", kept,
         100 * (1 - kept)));
   }
-  workload::Fusion here = scenario.fusion;
-  here.apart = here.apart && !plan::goes_round(scenario.parallel);
-  if (scenario.fusion.apart && stays_one_kernel(*scenario.model, here)) {
+  if (scenario.fusion.apart && stays_one_kernel(*scenario.model, plan::fusion_as_run(scenario))) {
     notes.push_back(
         fmt::format("attention: {} has it as one kernel here, whatever fusion says; as products and a "
                     "softmax it would take longer and keep more",

@@ -13,6 +13,7 @@
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/memory.h"
 #include "ddlsim/plan/order.h"
+#include "ddlsim/plan/software.h"
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
@@ -51,7 +52,7 @@ std::optional<std::vector<workload::Layer>> adapted_layers(const Scenario& scena
   if (scenario.parallel.lora_rank == 0) return std::nullopt;
   std::vector<workload::Layer> layers = scenario.model->layers;
   if (!workload::adapt(layers, {.rank = scenario.parallel.lora_rank})) return std::nullopt;
-  return workload::fused(std::move(layers), scenario.fusion);
+  return workload::fused(std::move(layers), plan::fusion_as_run(scenario));
 }
 
 /// Experts' FLOPs of one sample, all copies of its rows worked on.
@@ -147,6 +148,7 @@ Expected<answer::Timeline> step_alone(const Question& question) {
   alone.cluster.nodes = 1;
   alone.cluster.gpus_per_node = 1;
   if (question.plan) {
+    alone.fusion = plan::fusion_as_run(scenario);
     alone.parallel = whole(scenario.parallel);
     const auto asked = ask(alone);
     if (!asked) return tl::unexpected<Error>(asked.error());
@@ -168,6 +170,7 @@ std::int64_t replicas_with_experts(const Scenario& scenario) {
 /// as many rows of each; what it would wait for does not count.
 Expected<Time> work_beside_experts(const Scenario& scenario, std::int64_t replicas) {
   Scenario alone = scenario;
+  alone.fusion = plan::fusion_as_run(scenario);
   alone.parallel = whole(scenario.parallel);
   alone.parallel.expert = replicas;
   alone.parallel.expert_imbalance = 1;

@@ -215,6 +215,33 @@ Time step_of(const cost::PricedStep& step, const answer::Timeline& alone, const 
   return line.step;
 }
 
+/// What the recurrence has too much of, where ranks end a step by themselves (plan/order.h): they wait less, for others
+/// and for messages. Nothing falls below zero.
+void take_away(Time surplus, answer::Timeline& line) {
+  const auto take = [](Time& left, Time& from) {
+    const Time taken = min(left, from);
+    from = from - taken;
+    left = left - taken;
+  };
+  answer::Breakdown& parts = line.parts;
+  Time left = surplus;
+  for (Time* part : {&parts.bubble, &parts.communication_exposed, &parts.input_exposed, &parts.launch, &parts.memory,
+                     &parts.compute}) {
+    take(left, *part);
+  }
+  line.kept_waiting = min(line.kept_waiting, parts.communication_exposed);
+  Time of_path = surplus;
+  const auto shorten = [&](bool waits) {
+    for (answer::Segment& one : line.critical_path) {
+      if (waits == (one.name == "waiting for other stages" || one.name == "communication, exposed")) {
+        take(of_path, one.time);
+      }
+    }
+  };
+  shorten(true);
+  shorten(false);
+}
+
 /// Adds to the parts what the simulation found beyond the recurrence; what rounding left goes to the largest.
 void add_found(const Question& question, Time total, Time unshared, answer::Timeline& line) {
   const Scenario& scenario = question.scenario;
@@ -237,6 +264,11 @@ void add_found(const Question& question, Time total, Time unshared, answer::Time
                     sharing});
   }
   const Time rest = total - line.step - slower - sharing;
+  constexpr double kRounding = 1e-9;
+  if (rest < total * -kRounding) {
+    take_away(Time::zero() - rest, line);
+    return;
+  }
   Time* largest = &parts.compute;
   for (Time* part : {&parts.memory, &parts.launch, &parts.communication_exposed, &parts.input_exposed}) {
     if (*part > *largest) largest = part;

@@ -193,7 +193,7 @@ constexpr auto kUses = std::to_array<Use>({
     {"software.attention",
      [](const Question& q) {
        return q.calibrated() != nullptr &&
-              (q.scenario.fusion.attention || stays_one_kernel(*q.scenario.model, q.scenario.fusion));
+              (q.scenario.fusion.attention || stays_one_kernel(*q.scenario.model, plan::fusion_as_run(q.scenario)));
      }},
     {"software.optimizer",
      [](const Question& q) { return q.plan != nullptr && q.plan->classes.front().updates_on_gpu; }},

@@ -115,6 +115,7 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) 
   const auto step = priced(job, std::move(*plan), tools_, &times);
   if (!step) return std::nullopt;
   std::optional<cost::PricedStep> longer;
+  std::vector<cost::LayerTimes> longer_times;
   if (adds) {
     Scenario again = job;
     again.strategy.accumulation.set(2);
@@ -123,6 +124,7 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) 
     auto added = cost::price(again, step->plan, *adding);
     if (!added) return std::nullopt;
     longer = std::move(*added);
+    longer_times = adding->layers;
   }
   PlanShape made{.sums = {},
                  .runs = {},
@@ -141,12 +143,15 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) 
     const plan::Chunk& chunk = step->plan->classes[c].chunk;
     // What goes beside kernels hides the better, the longer they take.
     const std::vector<LayerPass> added = adds ? passes_of(*longer, c) : one;
+    const auto put_off = [&](const cost::PricedStep& of, std::span<const cost::LayerTimes> layers, std::size_t i) {
+      const cost::LayerTime& weights = layers[sums.size() - 1].weights;
+      return by_profiles ? weights.compute * factor.compute + weights.memory * factor.memory
+                         : of.classes[c].backward[one.size() - 1 - i].time * weights_share_of(chunk[i]);
+    };
     for (std::size_t i = 0; i < one.size(); ++i) {
-      const cost::LayerTime& weights = times[sums.size() - 1].weights;
-      const cost::PricedLayer& backward = step->classes[c].backward[one.size() - 1 - i];
       LayerPass pass = one[i];
-      pass.weights = by_profiles ? weights.compute * factor.compute + weights.memory * factor.memory
-                                 : backward.time * weights_share_of(chunk[i]);
+      pass.weights = put_off(*step, times, i);
+      pass.put_off = adds ? put_off(*longer, longer_times, i) : pass.weights;
       pass.added = added[i].backward - one[i].backward;  // less where another layer's backward hides a message
       sums.push_back(sums.back() + pass);
     }
@@ -341,7 +346,8 @@ Time PlanBounds::ranks_alone(const plan::Pipeline& pipeline, const PlanShape& sh
     const Time weights = pass.weights + pass.added * adding;
     if (kind == plan::SlotKind::kBackwardWeights) return weights;
     const Time all = pass.backward + pass.added * adding - pass.backward_exchanged * hides.backward;
-    return kind == plan::SlotKind::kBackward ? all : all - weights;
+    // Small kernels that take longer gain less from that: of what is added less is in all of backward than in weights.
+    return kind == plan::SlotKind::kBackward ? all : all - max(weights, pass.put_off);
   };
   const auto runs = static_cast<double>(plan::passes_of(pipeline));
   const bool together = plan::ends_together(pipeline.schedule);

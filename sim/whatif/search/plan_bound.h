@@ -33,6 +33,7 @@ struct LayerPass {
   Time forward{};  // kernels, and what stands in their way
   Time backward{};
   Time weights{};  // of backward: what schedules may put off
+  Time put_off{};  // the same, and all of what adding gradients up from pass to pass has of it
   Time kernels{};  // forward and backward, kernels alone
   Time added{};    // besides, to add gradients up from pass to pass, where ranks keep them whole and that is asked for
   double issued = 0;  // kernels that the CPU issues
@@ -44,6 +45,7 @@ struct LayerPass {
     return {a.forward + b.forward,
             a.backward + b.backward,
             a.weights + b.weights,
+            a.put_off + b.put_off,
             a.kernels + b.kernels,
             a.added + b.added,
             a.issued + b.issued,
@@ -51,13 +53,15 @@ struct LayerPass {
             a.backward_exchanged + b.backward_exchanged};
   }
   friend LayerPass operator*(const LayerPass& a, double times) {
-    return {a.forward * times, a.backward * times, a.weights * times,           a.kernels * times,
-            a.added * times,   a.issued * times,   a.forward_exchanged * times, a.backward_exchanged * times};
+    return {a.forward * times, a.backward * times,          a.weights * times,
+            a.put_off * times, a.kernels * times,           a.added * times,
+            a.issued * times,  a.forward_exchanged * times, a.backward_exchanged * times};
   }
   friend LayerPass operator-(const LayerPass& a, const LayerPass& b) {
     return {a.forward - b.forward,
             a.backward - b.backward,
             a.weights - b.weights,
+            a.put_off - b.put_off,
             a.kernels - b.kernels,
             a.added - b.added,
             a.issued - b.issued,

@@ -391,6 +391,13 @@ TEST_CASE("split step: ranks that do not end together go on by themselves", "[un
     const auto [sent_by_events, sent_by_recurrence] = step(milliseconds(0.3));
     CHECK(sent_by_events <= sent_by_recurrence * (1 + 1e-9));
     CHECK(sent_by_events >= 24 * (1 - 1e-9));
+    // Of two replicas: all ranks gather what they updated before their input comes, 5 ms for each part; the last one of
+    // zbv needs both at once.
+    job.cluster.gpus_per_node = job.cluster.node.gpus = 8;
+    job.parallel.zero = 1;
+    job.parallel.overlap_gather = true;
+    const auto once = [](const Row& row) { return milliseconds(row.gathered() ? 5 : 0); };
+    CHECK(ms(by_hand(plan::lower(job).value(), pass, pass * 2.0, once, pass)) == Approx(two_parts ? 34 : 29));
   }
 }
 

@@ -272,3 +272,17 @@ TEST_CASE("memory: the context and the allocator stand beside tensors", "[unit][
   job.parallel.tensor = 2;
   CHECK(device_overhead(footprint, job).context > replicas);
 }
+
+TEST_CASE("memory: copies in 16 bits of fp32 weights stand wherever their optimizer is", "[unit][plan]") {
+  // 8 M parameters, 2 bytes each; with states of 16 bits the weights are read as they are.
+  Job job = products(8, 1);
+  job.precision = Precision::kBf16;
+  for (const int zero : {0, 1, 2}) {
+    job.parallel = {.zero = zero, .offload_optimizer = true};
+    CHECK(held_by(job).weights.in(megabytes) == Approx(32));
+    CHECK(held_by(job).weight_casts.in(megabytes) == Approx(16));
+    job.parallel.states = States::kMixedSixteen;
+    CHECK(held_by(job).weights.in(megabytes) == Approx(16));
+    CHECK(held_by(job).weight_casts == DataSize::zero());
+  }
+}

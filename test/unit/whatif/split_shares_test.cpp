@@ -81,3 +81,35 @@ TEST_CASE("predict: weights that no other rank shares are not gathered", "[unit]
   };
   CHECK(buffers("3") == buffers("0"));
 }
+
+TEST_CASE("predict: ranks that end a step by themselves wait less by events, and work as much", "[unit][whatif]") {
+  const auto by = [](const char* fidelity) {
+    return asked({{"model", "bert_large", {}},
+                  {"node", "dgx-h100", {}},
+                  {"nodes", "2", {}},
+                  {"network", "25 Gb/s", {}},
+                  {"batch", "2", {}},
+                  {"strategy.accumulation", "16", {}},
+                  {"parallel.tensor", "2", {}},
+                  {"parallel.pipeline", "4", {}},
+                  {"parallel.zero", "2", {}},
+                  {"parallel.schedule", "zb-h2", {}},
+                  {"fidelity", fidelity, {}}});
+  };
+  const auto recurrence = by("analytic");
+  const auto events = by("event");
+  CHECK(events.step_time <= recurrence.step_time);
+  CHECK(events.breakdown.compute == recurrence.breakdown.compute);
+  CHECK(events.breakdown.memory == recurrence.breakdown.memory);
+  for (const auto& p : {recurrence, events}) {
+    CHECK(p.breakdown.step().in(seconds) == Approx(p.step_time.in(seconds)));
+    Time path;
+    for (const auto& segment : p.critical_path) {
+      CHECK(segment.time >= Time::zero());
+      path += segment.time;
+    }
+    CHECK(path.in(seconds) == Approx(p.step_time.in(seconds)));
+    CHECK(p.breakdown.bubble >= Time::zero());
+    CHECK(p.breakdown.communication_exposed >= Time::zero());
+  }
+}

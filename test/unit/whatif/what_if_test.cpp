@@ -120,3 +120,21 @@ TEST_CASE("what-if: a price that names no server is of the baseline's kind alone
   CHECK(price("5 $/h", {{"node", "p4d.24xlarge", {}}, {"price", "9 $/h", {}}}) == Approx(9));
   CHECK(price("5 $/h", {{"nodes", "2", {}}}) == Approx(2 * 5));
 }
+
+TEST_CASE("what-if: what changes no step says what it changes", "[unit][whatif]") {
+  const auto first_line = [](std::vector<Override> base, const Override& change) {
+    for (Override& one : dgx1_job()) base.push_back(std::move(one));
+    base.push_back({"price", "10 $/h", {}});
+    const auto comparison = compare(catalog(), base, std::vector<Change>{{"other", {change}}}).value();
+    const std::string text = report::render(comparison, report::Format::kText);
+    return text.substr(0, text.find('\n'));
+  };
+  const std::vector<Override> run{{"training.samples", "1e6", {}}, {"training.epochs", "1", {}}};
+  const std::string dearer = first_line(run, {"price", "20 $/h", {}});
+  CHECK_THAT(dearer, Contains("other: same step: ") && Contains(", cost "));
+  CHECK_THAT(dearer, !Contains("no change"));
+  const std::string longer = first_line(run, {"training.epochs", "3", {}});
+  CHECK_THAT(longer, Contains(", run ") && Contains(", cost ") && !Contains("no change"));
+  CHECK_THAT(first_line({}, {"price", "20 $/h", {}}), Contains(", price 10 $/h -> 20 $/h"));
+  CHECK_THAT(first_line({}, {"price", "10 $/h", {}}), Contains("no change"));
+}
