@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "cases/case_images.h"
 #include "cases/case_input.h"
 #include "cases/case_metric.h"
 #include "cases/case_network.h"
@@ -154,17 +155,6 @@ void add_software(const io::Case& one, const workload::Model* model, std::vector
   }
 }
 
-/// Images of another size are another model: all of its layers have other shapes.
-Expected<void> check_image_size(const io::Case& one, const workload::Model& model) {
-  auto said = count_of(one, "image_size");
-  if (!said) said = count_of(one, "resolution");
-  if (!said || model.layers.empty() || model.layers.front().in.size() != 3) return {};
-  const workload::Shape& shape = model.layers.front().in;
-  if (*said == shape[1] || *said == shape[2]) return {};
-  return fail(ErrorCode::kUnsupported, fmt::format("images of {} pixels a side; '{}' is known for {} x {}", *said,
-                                                   model.name, shape[1], shape[2]));
-}
-
 /// Settings that a parameter-server case states beyond its framework.
 void add_servers(const io::Case& one, std::vector<Override>& settings) {
   if (const auto servers = one.said("num_ps"); servers && one.nodes > 1) {
@@ -302,7 +292,7 @@ Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>&
   const auto model = catalog_.model(name);
   if (!model) return tl::unexpected<Error>(model.error());
   settings.push_back({"model", name, one.where});
-  if (auto same = check_image_size(one, **model); !same) return same;
+  if (auto same = add_image_size(one, **model, settings); !same) return same;
   if (const auto optimizer = optimizer_of(one)) settings.push_back({"model.optimizer", *optimizer, one.where});
   const auto length = sequence_length_of(one);
   const auto& dimensions = (*model)->dimensions;
@@ -384,6 +374,17 @@ Expected<std::vector<Override>> CaseReader::split_settings_of(const io::Case& on
   return settings;
 }
 
+/// What feeds a model of images, on the server that the settings name.
+void CaseReader::add_input(const io::Case& one, const workload::Model& model, std::vector<Override>& settings) const {
+  const auto server =
+      std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });
+  if (server == settings.end() || model.sample != "image") return;
+  if (const auto node = catalog_.node(server->value)) {
+    const auto input = input_of(one, *node);
+    settings.insert(settings.end(), input.begin(), input.end());
+  }
+}
+
 Expected<Scenario> CaseReader::scenario_of(const io::Case& one, std::int64_t widest,
                                            std::vector<Override>* stated) const {
   auto settings = settings_of(one, widest);
@@ -435,14 +436,7 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
       std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "model"; });
   const auto model = catalog_.model(named->value);
   add_software(one, model ? model->get() : nullptr, settings);
-  const auto server =
-      std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });
-  if (server != settings.end() && model && (*model)->sample == "image") {
-    if (const auto node = catalog_.node(server->value)) {
-      const auto input = input_of(one, *node);
-      settings.insert(settings.end(), input.begin(), input.end());
-    }
-  }
+  if (model) add_input(one, **model, settings);
   if (one.batch_per_gpu) settings.push_back({"batch", std::to_string(*one.batch_per_gpu), one.where});
   settings.push_back({"strategy", strategy_of(one, family), one.where});
   if (family.starts_with("ps")) add_servers(one, settings);

@@ -81,6 +81,46 @@ TEST_CASE("case: images of another size are another model", "[unit][whatif]") {
   CHECK(said(one, "model") == "ResNet-50 v1.5");
   one.extra["image_size"] = "448";
   CHECK(said(one, "model") == "error: images of 448 pixels a side; 'ResNet-50 v1.5' is known for 224 x 224");
+  one.extra["image_size"] = "448 x 448";
+  CHECK(said(one, "model").starts_with("error: images of 448 pixels a side"));
+  one.extra["image_size"] = "224x224";
+  CHECK(said(one, "model") == "ResNet-50 v1.5");
+}
+
+TEST_CASE("case: images of a model of latents are a setting", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "sd2_base_unet";
+  one.batch_per_gpu = 8;
+  one.extra["image_size"] = "512";
+  CHECK(said(one, "model.latent").empty());  // its own
+  const auto large = CaseReader(catalog()).scenario_of(one, 8).value();
+  one.extra["image_size"] = "256";
+  CHECK(said(one, "model.latent") == "32");
+  const auto small = CaseReader(catalog()).scenario_of(one, 8).value();
+  CHECK(small.model->parameters() == large.model->parameters());
+  // A quarter of the rows, and attention among them a sixteenth; what has to do with time and text stays.
+  const double times = large.model->totals.forward_work / small.model->totals.forward_work;
+  CHECK(times > 4);
+  CHECK(times < 6);
+  one.extra["image_size"] = "250";
+  CHECK(said(one, "model") ==
+        "error: images of 250 pixels a side; 'U-Net of Stable Diffusion 2 base' is known for "
+        "squares of a multiple of 8");
+  one.model = "dit_xl_2";
+  one.extra["image_size"] = "512x512";
+  CHECK(said(one, "model.latent") == "64");
+}
+
+TEST_CASE("case: no model of the zoo takes images of another size in silence", "[unit][whatif]") {
+  io::Case one = row();
+  one.extra["image_size"] = "136";
+  for (const std::string& id : catalog().ids(io::Kind::kModels)) {
+    const auto model = catalog().model(id).value();
+    if (model->sample.find("image") == std::string::npos || model->layers.empty()) continue;
+    CAPTURE(id);
+    one.model = id;
+    CHECK((said(one, "model").starts_with("error: images of 136") || said(one, "model.latent") == "17"));
+  }
 }
 
 TEST_CASE("case: BERT's phases have lengths of their own where none is said", "[unit][whatif]") {
