@@ -77,6 +77,19 @@ bool splits_model(std::string_view family) {
   return false;
 }
 
+/// Whether its words name shared states and replicas alone: "fsdp", "zero-2", "ddp/zero1".
+bool shares_alone(std::string_view family) {
+  constexpr auto kWords = std::to_array<std::string_view>(
+      {"fsdp", "fsdp2", "hsdp", "ddp", "dp", "zero", "zero1", "zero2", "zero3", "1", "2", "3"});
+  if (!splits_model(family)) return false;
+  for (std::size_t begin = 0; begin < family.size();) {
+    const std::size_t end = std::min(family.find_first_of("-+/ ", begin), family.size());
+    if (std::find(kWords.begin(), kWords.end(), family.substr(begin, end - begin)) == kWords.end()) return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
 /// Whether a case says how a language model runs: what is computed again, compiled or adapted.
 bool says_how_it_runs(const io::Case& one) {
   return one.said("recompute") || one.said("lora_rank") || affirms(one, "compile");
@@ -356,12 +369,16 @@ Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case&
   return settings;
 }
 
-/// A split of a language model that is shipped and known by its name, where the case says no sizes.
+/// A split of a language model that is shipped and known by its name, where the case says no sizes; or of any model
+/// whose states are shared and nothing else.
 bool CaseReader::is_known_split(const io::Case& one) const {
-  const bool splits = gives_sizes(one) || splits_model(architecture_family(one)) || says_how_it_runs(one);
+  const std::string family = architecture_family(one);
+  const bool splits = gives_sizes(one) || splits_model(family) || says_how_it_runs(one);
   if (one.said("hidden") || !splits) return false;
   const auto model = catalog_.model(model_name(one));
-  if (!model || !(*model)->totals.attention) return false;
+  if (!model) return false;
+  if (shares_alone(family) && !(*model)->layers.empty()) return true;  // states of any layers can be shared
+  if (!(*model)->totals.attention) return false;
   const auto& dimensions = (*model)->dimensions;
   return std::any_of(dimensions.begin(), dimensions.end(),
                      [](const auto& dimension) { return dimension.first == "sequence"; });
@@ -371,6 +388,7 @@ Expected<std::vector<Override>> CaseReader::split_settings_of(const io::Case& on
   auto settings = language_settings_of(one, widest);
   if (!settings) return settings;
   if (auto added = add_model(one, *settings); !added) return tl::unexpected<Error>(added.error());
+  if (const auto model = catalog_.model(model_name(one))) add_input(one, **model, *settings);
   return settings;
 }
 

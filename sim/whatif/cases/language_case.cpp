@@ -333,7 +333,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     if (again != "selective" && way.stops_early) set("parallel.recompute_stops", "yes");
     if (says(one, "recompute", kEveryOther)) set("parallel.recompute_every", "2");
   }
-  if (precision != "fp32") {
+  if (precision != "fp32" && precision != "tf32") {
     // Autocast keeps weights, and what follows from them, in fp32.
     const bool own_formats =
         way.states != "pure-16" && !(way.names.empty() && has(lower_case(one.framework), "pytorch"));

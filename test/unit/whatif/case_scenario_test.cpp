@@ -5,6 +5,7 @@
 
 #include "case_row.h"
 #include "cases/case_words.h"
+#include "ddlsim/whatif/predict.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
@@ -35,8 +36,37 @@ TEST_CASE("case: language models that are shipped are split by name", "[unit][wh
   one.batch_per_gpu = 2;
   CHECK(said(one, "batch") == "2");
   CHECK(said(one, "parallel.zero") == "3");
+  // A split of layers needs those of a language model, or all sizes.
   one.model = "ResNet-50 v1.5";
-  CHECK(said(one, "batch").starts_with("error: 'fsdp': a split of a model whose sizes"));
+  one.architecture = "tp-pp-dp";
+  one.extra.erase("fsdp");
+  CHECK(said(one, "batch").starts_with("error: 'tp-pp-dp': a split of a model whose sizes"));
+}
+
+TEST_CASE("case: states of any model are shared", "[unit][whatif]") {
+  io::Case one = row();
+  one.architecture = "fsdp";
+  one.framework = "Composer (PyTorch 1.13, FSDP)";
+  one.precision = "amp";
+  one.gpu = "A100-SXM4-80GB";
+  one.batch_per_gpu = 64;
+  for (const char* model : {"ResNet-50 v1.5", "vit_large", "sd2_base_unet"}) {
+    CAPTURE(model);
+    one.model = model;
+    CHECK(said(one, "parallel.zero") == "3");
+    CHECK(said(one, "batch") == "64");
+    CHECK(said(one, "parallel.states") == "mixed");
+    const auto scenario = CaseReader(catalog()).scenario_of(one, 8).value();
+    CHECK(scenario.parallel.zero == 3);
+    CHECK(predict(scenario).has_value());
+  }
+  one.model = "ResNet-50 v1.5";
+  one.architecture = "zero-2";
+  one.extra["data"] = "real ImageNet";
+  CHECK(said(one, "parallel.zero") == "2");
+  CHECK_FALSE(said(one, "input.dataset").empty());
+  one.precision = "TF32";
+  CHECK(said(one, "parallel.states").empty());  // of 32 bits
 }
 
 TEST_CASE("case: one GPU's language model says what it computes again, compiles, adapts and keeps", "[unit][whatif]") {
