@@ -151,7 +151,8 @@ std::string gpt_config(const io::Case& one, const Sizes& sizes) {
   config.add("n_inner", count_or(one, "ffn", 4 * sizes.hidden));
   // transformers' own GPT-2 has GELU in single operations, what others write for a GPT does not.
   const bool by_transformers = has_any(lower_case(one.framework), {"transformers", "hf trainer", "hugging"});
-  config.add("activation_function", by_transformers ? "\"gelu_new\"" : "\"gelu\"");
+  const bool single = one.said("activation") ? says(one, "activation", "gelu_new") : by_transformers;
+  config.add("activation_function", single ? "\"gelu_new\"" : "\"gelu\"");
   return config.text("gpt2");
 }
 
@@ -370,7 +371,7 @@ Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Cas
 }
 
 Expected<void> as_run(const io::Case& one, Scenario& scenario) {
-  const bool whole = says(one, "activation", "gelu");
+  const bool whole = says(one, "activation", "gelu") && !says(one, "activation", "gelu_new");
   const bool evaluates = one.metric == io::CaseMetric::kForwardMilliseconds;
   const bool thaws = says(one, "frozen", "none");
   const auto layers = gives_sizes(one) ? std::nullopt : count_of(one, "layers");

@@ -439,6 +439,14 @@ bool names_network(const io::Catalog& catalog, const io::Case& one) {
   return says_something(catalog, lower_case(one.inter_network));
 }
 
+bool leaves_network_open(const io::Catalog& catalog, const io::Case& one) {
+  const std::string text = network_in(one.inter_network).text;
+  if (network_ports_in(text).gigabits > 0 || link_family(text) != "ethernet" || names_tcp(text)) return false;
+  const bool denied = has_any(text, {"not stated", "not said", "not known", "unknown", "unstated", "n/a"});
+  return denied || !says_something(catalog, text) ||
+         std::none_of(text.begin(), text.end(), [](char c) { return is_lower(c) || is_digit(c); });
+}
+
 Expected<void> add_network(const io::Catalog& catalog, const io::Case& one, const Node& server,
                            std::vector<Override>& settings) {
   const std::string text = lower_case(one.inter_network);

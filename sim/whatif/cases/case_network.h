@@ -54,6 +54,9 @@ struct AssumedEthernet {
 /// Whether a case's words name a network, or say that nobody does; otherwise its server has its own.
 [[nodiscard]] bool names_network(const io::Catalog& catalog, const io::Case& one);
 
+/// Whether nobody says anything of the network: neither rate nor family nor whose it is.
+[[nodiscard]] bool leaves_network_open(const io::Catalog& catalog, const io::Case& one);
+
 /// What a case says of its network, as settings; nothing where it says nothing. Errors: kUnsupported for a rate that
 /// cannot be read.
 [[nodiscard]] Expected<void> add_network(const io::Catalog& catalog, const io::Case& one, const hardware::Node& server,

@@ -161,10 +161,13 @@ void add_software(const io::Case& one, const workload::Model* model, std::vector
   if (composes_operators(one)) settings.push_back({"software.operators", "composed", one.where});
   if (autocasts(one)) settings.push_back({"software.operators", "autocast", one.where});
   if (const auto layout = layout_of(one)) settings.push_back({"software.layout", *layout, one.where});
+  const auto joined = said_attention_in_one(one);
   if (fuses_pointwise(one)) {
     settings.push_back({"fusion", "pointwise", one.where});
-  } else if (denies(one, "flash_attention") || (!software_year_of(one) && !is_recent(model))) {
+  } else if (joined == false || (!joined && !software_year_of(one) && !is_recent(model))) {
     settings.push_back({"fusion", "none", one.where});  // rows of no date are as old as most are
+  } else if (joined == true && software_fused_of(one) == false) {
+    settings.push_back({"fusion", "attention", one.where});  // whatever the release
   }
 }
 
