@@ -198,6 +198,25 @@ void drop_nothing(workload::Model& model, bool joined) {
   for (workload::Layer& layer : model.layers) keep_all_scores(layer);
 }
 
+/// Whether a case says that the model had no head over its vocabulary.
+bool has_no_head(const io::Case& one) {
+  for (const char* key : {"head", "task"}) {
+    const std::string said = lower_case(one.said(key).value_or(""));
+    if (has_any(said,
+                {"no head", "no lm head", "without head", "without a head", "without the head", "backbone only"})) {
+      return true;
+    }
+  }
+  return denies(one, "head");
+}
+
+/// Where the layers of a decoder's head begin, they end.
+void drop_head(workload::Model& model) {
+  const auto head = std::find_if(model.layers.begin(), model.layers.end(),
+                                 [](const workload::Layer& layer) { return layer.name == "lm_head"; });
+  model.layers.erase(head, model.layers.end());
+}
+
 /// With the head of pre-training over all positions, or a classifier.
 std::string bert_config(const io::Case& one, const Sizes& sizes) {
   Config config = sized_config(sizes);
@@ -364,6 +383,7 @@ Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Cas
   model.name = one.model;
   model.optimizer = workload::Optimizer::kAdam;
   change_layers(model, family == ModelFamily::kOpt, !says(one, "dropout", "none"));
+  if (has_no_head(one)) drop_head(model);
   auto totals = workload::total(model.layers);
   if (!totals) return tl::unexpected<Error>(totals.error());
   model.totals = std::move(*totals);
