@@ -431,7 +431,7 @@ std::optional<AssumedEthernet> assumed_ethernet(const io::Case& one, const Node&
   const bool module = server.gpu.form != hardware::Form::kPcie;
   const bool recent =
       server.gpu.nccl_tuning.value_or(hardware::GpuGeneration::kPascal) >= hardware::GpuGeneration::kAmpere;
-  return module && recent ? AssumedEthernet{100, 25, 400} : AssumedEthernet{10, 5, 25};
+  return module && recent ? AssumedEthernet{100, "25 Gb/s", "4 x 100 Gb/s"} : AssumedEthernet{10, "5 Gb/s", "25 Gb/s"};
 }
 
 bool names_network(const io::Catalog& catalog, const io::Case& one) {

@@ -87,7 +87,7 @@ std::optional<OpenCondition> open_layout(const io::Case& one, const Scenario& sc
 std::optional<OpenCondition> open_ethernet(const io::Case& one, const Scenario& scenario) {
   const auto assumed = assumed_ethernet(one, scenario.cluster.node);
   if (!assumed || scenario.cluster.nodes < 2) return std::nullopt;
-  const auto of = [](int gigabits) { return fmt::format("{} Gb/s Ethernet (TCP)", gigabits); };
+  const auto of = [](std::string_view rate) { return fmt::format("{} Ethernet (TCP)", rate); };
   return OpenCondition{fmt::format("the rate of the Ethernet ({} Gb/s are assumed)", assumed->gigabits),
                        "inter_network: 25 Gb/s Ethernet, say", between(one, {of(assumed->slow), of(assumed->fast)}),
                        true};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "case_row.h"
+#include "cases/case_software.h"
 #include "ddlsim/whatif/validate.h"
 
 using namespace ddlsim;
@@ -112,6 +113,9 @@ TEST_CASE("case: attention of transformers that nobody states is one kernel or s
 TEST_CASE("case: GPT-2's GELU by a trainer that may run transformers' own", "[unit][whatif]") {
   CHECK(open_of(gpt2()) == "whether GELU is one kernel; ");
   CHECK(open_of(with(gpt2(), {{"activation", "gelu_new"}})).empty());
+  // What a trainer fuses nobody knows; transformers' own is single operations whoever trains it.
+  CHECK_FALSE(software_fused_of(gpt2()));
+  CHECK(software_fused_of(with(gpt2(), {{"activation", "gelu_new"}})) == false);
   io::Case megatron = gpt2();
   megatron.framework = "Megatron-DeepSpeed";
   CHECK(open_of(megatron).empty());
@@ -160,6 +164,10 @@ TEST_CASE("case: Ethernet of no stated rate reaches both ways", "[unit][whatif]"
   CHECK(open.predicted == stated.predicted);
   CHECK(open.interval_90.first < stated.interval_90.first);
   CHECK(open.interval_90.second > stated.interval_90.second);
+  // A server of today's modules: up to four ports of 100 Gb/s, as p4d has.
+  one.gpu = "H100-SXM5-80GB";
+  one.inter_network = "Ethernet (TCP), InfiniBand off";
+  CHECK(open_of(one) == "the rate of the Ethernet (100 Gb/s are assumed); ");
 }
 
 TEST_CASE("case: where a step of the group is measured, conditions within a GPU are in it", "[unit][whatif]") {
