@@ -62,7 +62,8 @@ std::optional<OpenCondition> open_gelu(const io::Case& one, const Scenario& scen
   const std::string framework = lower_case(one.framework);
   const bool unknown = has_any(framework, {"deepspeed", "colossal", "lightning", "accelerate"}) &&
                        !by_transformers(framework) && !has(framework, "megatron");
-  if (!unknown || one.said("activation")) return std::nullopt;
+  // Who fuses blocks has kernels of its own.
+  if (!unknown || one.said("activation") || software_fused_of(one) == true) return std::nullopt;
   const bool gpt = gives_sizes(one) ? family_of(one) == ModelFamily::kGpt : has_gelu_of_gpt2(*scenario.model);
   if (!gpt) return std::nullopt;
   return OpenCondition{"whether GELU is one kernel", "extra.activation: gelu, or gelu_new for single operations",

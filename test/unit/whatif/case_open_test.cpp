@@ -119,6 +119,8 @@ TEST_CASE("case: GPT-2's GELU by a trainer that may run transformers' own", "[un
   io::Case megatron = gpt2();
   megatron.framework = "Megatron-DeepSpeed";
   CHECK(open_of(megatron).empty());
+  megatron.framework = "flash-attention training (PyTorch Lightning DDP)";  // fused, of its own
+  CHECK(open_of(megatron).empty());
   const answer::CaseResult whole = result_of(with(gpt2(), {{"activation", "gelu"}}));
   const answer::CaseResult composed = result_of(with(gpt2(), {{"activation", "gelu_new"}}));
   CHECK(composed.predicted < 0.99 * whole.predicted);  // a rate
