@@ -78,7 +78,9 @@ std::optional<OpenCondition> open_layout(const io::Case& one, const Scenario& sc
   const bool pytorch = has_any(framework, {"torch", "lightning", "composer", "timm"}) && !is_submission(one);
   if (!half || !pytorch || !scenario.model->totals.convolutional) return std::nullopt;
   if (software_year_of(one).value_or(0) < kFirst) return std::nullopt;
-  const bool said = one.said("memory_format") || one.said("data_format") || one.said("layout") ||
+  const bool noted =
+      has_any(lower_case(one.notes), {"nchw", "nhwc", "channels_last", "channels-last", "channels last"});
+  const bool said = noted || one.said("memory_format") || one.said("data_format") || one.said("layout") ||
                     one.said("channels_last") || layout_of(one) == "channels-last";
   if (said) return std::nullopt;
   return OpenCondition{"the layout of images", "extra.memory_format: channels-last or channels-first",

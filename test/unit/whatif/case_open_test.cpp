@@ -133,6 +133,9 @@ TEST_CASE("case: the layout of images that nobody states", "[unit][whatif]") {
   CHECK(open_of(resnet()) == "the layout of images; ");
   CHECK(open_of(with(resnet(), {{"memory_format", "channels_first"}})).empty());
   CHECK(open_of(with(resnet(), {{"date", "2019"}})).empty());  // PyTorch had one
+  io::Case noted = resnet();
+  noted.notes = "NCHW (no channels_last in the script)";
+  CHECK(open_of(noted).empty());
   io::Case wide = resnet();
   wide.precision = "fp32";
   CHECK(open_of(wide).empty());
