@@ -26,7 +26,7 @@ class OpReader {
   static constexpr std::size_t kMaxRank = 16;
 
   OpReader(const Node& node, const std::string& op, const Dimensions& dimensions, std::vector<Error>& errors)
-      : reader_(node, op, errors), dimensions_(dimensions) {}
+      : reader_(node, op, errors), dimensions_(dimensions), errors_(errors) {}
 
   std::int64_t size(std::string_view key) {
     const Node* value = reader_.require(key);
@@ -94,8 +94,11 @@ class OpReader {
         return 1;
       }
       if (divides && value % factor != 0) {
-        reader_.report(node, ErrorCode::kInvalidArgument,
-                       fmt::format("'{}' is no whole number: {} / {}", text.substr(0, 60), value, factor));
+        const auto what = fmt::format("'{}' is no whole number: {} / {}", text.substr(0, 60), value, factor);
+        // Once of all the layers that have it.
+        const bool said =
+            std::any_of(errors_.begin(), errors_.end(), [&](const Error& e) { return e.message == what; });
+        if (!said) reader_.report(node, ErrorCode::kInvalidArgument, what);
         return 1;
       }
       value = divides ? value / factor : value * factor;
@@ -139,6 +142,7 @@ class OpReader {
 
   MapReader reader_;
   const Dimensions& dimensions_;
+  const std::vector<Error>& errors_;
 };
 
 struct OpRow {
