@@ -70,6 +70,8 @@ def case_of(row, facts, source, number, busy=False):
     by_hand = "parameters" in row and "reserved_bytes" not in row
     written = ("by hand" if by_hand else "timm" if row["model"] in TIMM else "torchvision" if "layout" in row
                else "transformers")
+    if written == "transformers" and not row["model"].startswith("t5"):
+        extra.setdefault("flash_attention", "yes")  # its default, scaled_dot_product_attention
     words = ["weights and states in bf16"] if precision == "bf16" else ["autocast"] if precision.startswith("amp") else []
     words += [f"{row['wall_s'] * 1e3:.2f} ms by the host's clock"] if "wall_s" in row else []
     words += [f"GPU busy {row['busy_s'] * 1e3:.2f} ms"] if "busy_s" in row and busy else []

@@ -245,7 +245,12 @@ Expected<fs::path> Catalog::find(Kind kind, std::string_view name) const {
   if (auto read = read_aliases(); !read) return tl::unexpected<Error>(read.error());
   Known known;
   add_known(*this, kind, known);
-  std::vector<std::string> notes{suggested(name, known)};
+  std::vector<std::string> notes;
+  if (kind == Kind::kGpus && (look_up(Kind::kNodes, name) || look_up(Kind::kInstances, name))) {
+    notes.push_back("that is a server: state it as the node (in published cases: extra.instance), and its GPU here");
+  } else if (std::string near = suggested(name, known); !near.empty()) {
+    notes.push_back(std::move(near));
+  }
   notes.push_back(
       fmt::format("`ddlsim list {}` shows them all; a path to a file of your own works too", name_of(kKinds, kind)));
   return fail(ErrorCode::kNotFound, fmt::format("unknown {} '{}'", singular(kind), name.substr(0, 60)), {},

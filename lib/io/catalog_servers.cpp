@@ -35,7 +35,10 @@ Expected<hardware::Node> Catalog::read_server(std::string_view name) const {
       add_known(*this, Kind::kNodes, all);
       add_known(*this, Kind::kInstances, all);
       Error error = path.error();
-      error.notes.front() = suggested(name, all);
+      std::string near = suggested(name, all);
+      // In place of what is near among nodes alone; where the rest is shown stays.
+      if (error.notes.size() > 1) error.notes.erase(error.notes.begin());
+      if (!near.empty()) error.notes.insert(error.notes.begin(), std::move(near));
       return tl::unexpected<Error>(std::move(error));
     }
   }

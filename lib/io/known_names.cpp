@@ -19,11 +19,7 @@ std::string suggested(std::string_view name, const Known& known) {
   constexpr std::size_t kMost = 3;
   constexpr std::size_t kNear = 24;  // several may be names of one thing
   std::vector<std::string> names;
-  std::vector<std::string> ids;
-  for (const auto& [said, id] : known) {
-    names.push_back(said);
-    if (said == id) ids.push_back(id);
-  }
+  for (const auto& [said, id] : known) names.push_back(said);
   std::vector<std::string> seen;
   std::vector<std::string> shown;
   for (const std::string& near : nearest_names(name, names, kNear)) {
@@ -33,7 +29,7 @@ std::string suggested(std::string_view name, const Known& known) {
     seen.push_back(id);
     shown.push_back(near == id ? fmt::format("'{}'", id) : fmt::format("'{}' ({})", id, near));
   }
-  if (shown.empty()) return suggestion(name, ids);
+  if (shown.empty()) return {};
   std::string text = "did you mean ";
   for (std::size_t i = 0; i < shown.size(); ++i) {
     text += (i == 0 ? "" : i + 1 == shown.size() ? " or " : ", ") + shown[i];

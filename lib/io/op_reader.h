@@ -17,7 +17,8 @@
 
 namespace ddlsim::io {
 
-/// The keys of one operator. Sizes may be written as names of the model's dimensions.
+/// The keys of one operator. Sizes may be written as names of the model's dimensions, and as products and whole parts
+/// of them, from left to right: `latent/2`, `latent*latent/4`.
 class OpReader {
  public:
   static constexpr std::int64_t kMaxSize = std::int64_t{1} << 48;
@@ -25,7 +26,7 @@ class OpReader {
   static constexpr std::size_t kMaxRank = 16;
 
   OpReader(const Node& node, const std::string& op, const Dimensions& dimensions, std::vector<Error>& errors)
-      : reader_(node, op, errors), dimensions_(dimensions) {}
+      : reader_(node, op, errors), dimensions_(dimensions), errors_(errors) {}
 
   std::int64_t size(std::string_view key) {
     const Node* value = reader_.require(key);
@@ -61,6 +62,7 @@ class OpReader {
     const auto named = std::find_if(dimensions_.begin(), dimensions_.end(),
                                     [&](const auto& dimension) { return dimension.first == node.text; });
     if (named != dimensions_.end()) return named->second;
+    if (!dimensions_.empty() && node.text.find_first_of("*/") != std::string::npos) return reckoned(node, lowest);
     auto count = parse_count(node.text, {lowest, kMaxSize});
     if (!count && !dimensions_.empty()) {
       std::vector<std::string> names;
@@ -69,6 +71,40 @@ class OpReader {
       count.error().notes.push_back("or one of the model's dimensions; " + suggestion(node.text, names));
     }
     return reader_.accept(std::move(count), node).value_or(1);
+  }
+
+  /// A dimension or a number; 0: neither.
+  [[nodiscard]] std::int64_t factor_of(std::string_view text) const {
+    const auto named = std::find_if(dimensions_.begin(), dimensions_.end(),
+                                    [&](const auto& dimension) { return dimension.first == text; });
+    return named != dimensions_.end() ? named->second : parse_count(text, {1, kMaxSize}).value_or(0);
+  }
+
+  /// Of `latent*latent/4`.
+  std::int64_t reckoned(const Node& node, std::int64_t lowest) {
+    const std::string& text = node.text;
+    std::int64_t value = 1;
+    for (std::size_t begin = 0; begin <= text.size();) {
+      const std::size_t end = std::min(text.find_first_of("*/", begin), text.size());
+      const std::int64_t factor = factor_of(std::string_view(text).substr(begin, end - begin));
+      const bool divides = begin > 0 && text[begin - 1] == '/';
+      if (factor == 0 || (!divides && value > kMaxSize / factor)) {
+        reader_.report(node, ErrorCode::kParse,
+                       fmt::format("'{}' is no product of numbers and dimensions of the model", text.substr(0, 60)));
+        return 1;
+      }
+      if (divides && value % factor != 0) {
+        const auto what = fmt::format("'{}' is no whole number: {} / {}", text.substr(0, 60), value, factor);
+        // Once of all the layers that have it.
+        const bool said =
+            std::any_of(errors_.begin(), errors_.end(), [&](const Error& e) { return e.message == what; });
+        if (!said) reader_.report(node, ErrorCode::kInvalidArgument, what);
+        return 1;
+      }
+      value = divides ? value / factor : value * factor;
+      begin = end + 1;
+    }
+    return std::max(value, lowest);
   }
 
   workload::Shape shape_of(const Node& node, std::size_t most = kMaxRank) {
@@ -106,6 +142,7 @@ class OpReader {
 
   MapReader reader_;
   const Dimensions& dimensions_;
+  const std::vector<Error>& errors_;
 };
 
 struct OpRow {

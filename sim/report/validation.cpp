@@ -118,6 +118,20 @@ std::string unread_words(const answer::ValidationSet& all) {
                      rows > kShownRows ? "  ...\n" : "");
 }
 
+/// Rows that leave conditions open, some of them with which. Empty without any.
+std::string open_conditions(const answer::ValidationSet& all) {
+  std::string text;
+  std::size_t rows = 0;
+  for (const answer::CaseResult& one : all.cases) {
+    if (one.open.empty()) continue;
+    if (++rows > kShownRows) continue;
+    for (const std::string& what : one.open) text += fmt::format("  {}: {}\n", one.id, what);
+  }
+  if (rows == 0) return {};
+  return fmt::format("\nconditions that nobody states, in {} row{}:\n{}{}", rows, rows == 1 ? "" : "s", text,
+                     rows > kShownRows ? "  ...\n" : "");
+}
+
 /// Sets whose sources printed memory, or several plans of a job.
 std::string memory_and_regret(const answer::Validation& validation) {
   std::string text;
@@ -191,6 +205,7 @@ Json case_json(const answer::CaseResult& one) {
             {"provenance", to_string(one.provenance)}};
   if (one.memory_error) json["memory_error"] = *one.memory_error;
   if (!one.fits) json["memory_times"] = one.memory_times;
+  if (!one.open.empty()) json["open"] = one.open;
   return json;
 }
 
@@ -251,7 +266,8 @@ std::string render(const answer::Validation& validation, Format format) {
         "median\n",
         validation.all.time_ratio_90.first, validation.all.time_ratio_90.second);
   }
-  text += does_not_fit(validation.all) + unread_words(validation.all) + memory_and_regret(validation);
+  text += does_not_fit(validation.all) + unread_words(validation.all) + open_conditions(validation.all) +
+          memory_and_regret(validation);
   if (!validation.all.unsupported.empty()) text += "\n" + reasons(validation.all);
   return text;
 }
@@ -277,6 +293,7 @@ std::string render(const answer::CaseReading& reading, Format format) {
   for (const auto& [path, value] : reading.settings) settings.add({path, value});
   text += settings.render(format);
   for (const std::string& what : result.unread) text += "note: " + what + "\n";
+  for (const std::string& what : result.open) text += "note: " + what + "\n";
   if (reading.prediction) text += "\n" + render(*reading.prediction, reading.title, format);
   return text;
 }

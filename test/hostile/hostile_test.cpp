@@ -94,7 +94,8 @@ TEST_CASE("hostile: unknown names get the nearest valid ones", "[hostile]") {
           {"unknown gpu 'h10O'", "gpu = h10O"});
   refuses(kNoAnswer, {"list", "gpus", "t44"}, {"unknown gpu 't44'", "'t4'"});
   refuses(kNoAnswer, {"fleet", "--population", "pai_2091"}, {"'pai_2091'", "'pai_2019'"});
-  refuses(kNoAnswer, {"predict", "--model", std::string(100'000, 'x'), "--node", "dgx1-v100"}, {"valid: alexnet"});
+  refuses(kNoAnswer, {"predict", "--model", std::string(100'000, 'x'), "--node", "dgx1-v100"},
+          {"`ddlsim list models`"});
 }
 
 TEST_CASE("hostile: values that make no sense", "[hostile]") {

@@ -145,6 +145,20 @@ TEST_CASE("validate: words that count for nothing are said", "[hostile]") {
   CHECK(answer["sets"][0]["unread"].size() == 1);
 }
 
+TEST_CASE("validate: conditions that nobody states are said", "[hostile]") {
+  const TempFolder folder;
+  std::string open = row("a", 8, "3000");
+  open.replace(open.find(",PyTorch,FP32,"), 14, ",PyTorch 1.9,AMP,");
+  const std::string rows = folder.file("open.csv", kHeader + open + row("b", 8, "3000"));
+  const std::string what = "nobody states the layout of images: the interval spans ";
+  CHECK_THAT(run_program({"validate", rows}).out, Contains("\nconditions that nobody states, in 1 row:\n  a: " + what));
+  CHECK_THAT(run_program({"validate", rows, "--row", "a"}).out, Contains("note: " + what));
+  const json answer = json::parse(run_program({"validate", rows, "--json"}).out);
+  REQUIRE(answer["cases"].size() == 2);
+  CHECK(answer["cases"][0]["open"].size() == 1);
+  CHECK_FALSE(answer["cases"][1].contains("open"));
+}
+
 TEST_CASE("validate: many rows are soon done", "[hostile]") {
   const TempFolder folder;
   std::string text = kHeader;

@@ -31,6 +31,7 @@ struct CaseResult {
   bool fits = true;                      // what was predicted, into its memory
   double memory_times = 0;               // what it needs of a GPU, over what is there; 0: nobody knows
   std::vector<std::string> unread{};     // what of its words counted for nothing
+  std::vector<std::string> open{};       // conditions that nobody states, over which its interval is stretched
   std::optional<double> memory_error{};  // of the bytes per GPU that the source printed: predicted / measured - 1
 };
 

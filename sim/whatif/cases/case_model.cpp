@@ -151,7 +151,8 @@ std::string gpt_config(const io::Case& one, const Sizes& sizes) {
   config.add("n_inner", count_or(one, "ffn", 4 * sizes.hidden));
   // transformers' own GPT-2 has GELU in single operations, what others write for a GPT does not.
   const bool by_transformers = has_any(lower_case(one.framework), {"transformers", "hf trainer", "hugging"});
-  config.add("activation_function", by_transformers ? "\"gelu_new\"" : "\"gelu\"");
+  const bool single = one.said("activation") ? says(one, "activation", "gelu_new") : by_transformers;
+  config.add("activation_function", single ? "\"gelu_new\"" : "\"gelu\"");
   return config.text("gpt2");
 }
 
@@ -195,6 +196,25 @@ void drop_nothing(workload::Model& model, bool joined) {
   std::erase_if(model.layers, workload::is_dropout);
   if (joined) return;
   for (workload::Layer& layer : model.layers) keep_all_scores(layer);
+}
+
+/// Whether a case says that the model had no head over its vocabulary.
+bool has_no_head(const io::Case& one) {
+  for (const char* key : {"head", "task"}) {
+    const std::string said = lower_case(one.said(key).value_or(""));
+    if (has_any(said,
+                {"no head", "no lm head", "without head", "without a head", "without the head", "backbone only"})) {
+      return true;
+    }
+  }
+  return denies(one, "head");
+}
+
+/// Where the layers of a decoder's head begin, they end.
+void drop_head(workload::Model& model) {
+  const auto head = std::find_if(model.layers.begin(), model.layers.end(),
+                                 [](const workload::Layer& layer) { return layer.name == "lm_head"; });
+  model.layers.erase(head, model.layers.end());
 }
 
 /// With the head of pre-training over all positions, or a classifier.
@@ -363,6 +383,7 @@ Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Cas
   model.name = one.model;
   model.optimizer = workload::Optimizer::kAdam;
   change_layers(model, family == ModelFamily::kOpt, !says(one, "dropout", "none"));
+  if (has_no_head(one)) drop_head(model);
   auto totals = workload::total(model.layers);
   if (!totals) return tl::unexpected<Error>(totals.error());
   model.totals = std::move(*totals);
@@ -370,7 +391,7 @@ Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Cas
 }
 
 Expected<void> as_run(const io::Case& one, Scenario& scenario) {
-  const bool whole = says(one, "activation", "gelu");
+  const bool whole = says(one, "activation", "gelu") && !says(one, "activation", "gelu_new");
   const bool evaluates = one.metric == io::CaseMetric::kForwardMilliseconds;
   const bool thaws = says(one, "frozen", "none");
   const auto layers = gives_sizes(one) ? std::nullopt : count_of(one, "layers");

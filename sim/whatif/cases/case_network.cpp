@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "cases/case_denial.h"
 #include "cases/case_text.h"
 #include "ddlsim/cost/collective.h"
 #include "ddlsim/support/quantity_io.h"
@@ -200,7 +201,7 @@ std::optional<double> stated_delay(const std::string& text) {
 
 /// Whether a text says that TCP drives the network.
 bool names_tcp(std::string_view text) {
-  if (has_any(text, {"ip over", "ipoib", "ipogif", "sockets", "nccl_ib_disable=1"})) return true;
+  if (has_any(text, {"ip over", "ipoib", "ipogif", "sockets"})) return true;
   // Who has RDMA over it says so.
   const bool unrated = has_word(text, "ethernet") && !rate_in(text) && !has_word(text, "ib") &&
                        !has_any(text, {"spectrum", "converged"});
@@ -295,6 +296,46 @@ bool has_rate_unit(std::string_view text) {
   return false;
 }
 
+/// What a text says of its network once what it denies is taken out.
+struct Network {
+  std::string text;           // in lower case, rates in gigabits a second
+  bool without_rdma = false;  // whatever card there is: TCP
+};
+
+/// Parts that commas and brackets part, of which those that are of a denied network are left out: "HDR InfiniBand off".
+/// A rate beside the word Ethernet is the Ethernet's: "25 Gb/s Ethernet without InfiniBand".
+Network network_in(const std::string& said) {
+  const std::string text = lower_case(in_gigabits(said));
+  Network network{text, false};
+  if (!denied_rdma_in(text) || has_any(text, {"ip over", "ipoib", "ipogif"})) return network;
+  network.text.clear();
+  std::vector<std::string> kept;
+  bool whole = false;  // RDMA of any kind, not InfiniBand's alone
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find_first_of(",;()", begin), text.size());
+    std::string part = text.substr(begin, end - begin);
+    begin = end + 1;
+    bool denies = false;
+    while (const auto denied = denied_rdma_in(part)) {
+      denies = true;
+      const bool by_nccl = has(part, "ib_disable");
+      whole = whole || by_nccl || denied->text == "rdma" || denied->text == "verbs";
+      part.erase(denied->begin, denied->end - denied->begin);
+    }
+    const bool of_ethernet = has_any(part, {"ether", "gbe", "tcp"});
+    if (!denies || of_ethernet) kept.push_back(std::move(part));
+  }
+  for (const std::string& part : kept) {
+    // Without verbs a card of Ethernet is one all the same.
+    const bool off = link_family(part) == "infiniband";
+    if (!off) network.text += part + ",";
+  }
+  const std::string_view family = link_family(network.text);
+  network.without_rdma = whole || family == "ethernet";
+  if (family == "aws-efa" || has(family, "tcpx") || family == "omni-path") network.without_rdma = false;
+  return network;
+}
+
 /// Whether a text says something of a network, though no rate: a family, who sells it, that nobody says.
 bool says_something(const io::Catalog& catalog, const std::string& text) {
   if (std::none_of(text.begin(), text.end(), [](char c) { return is_lower(c) || is_digit(c); })) return true;
@@ -333,12 +374,11 @@ double card_of(const Node& server) {
 
 /// As a setting; empty: nothing is said.
 std::string network_of(const io::Catalog& catalog, const io::Case& one, const Node& server) {
-  const std::string text = lower_case(in_gigabits(one.inter_network));
+  const Network said = network_in(one.inter_network);
+  const std::string& text = said.text;
   if (has(text, "aries")) return "cray-aries";
   NetworkPorts ports = network_ports_in(text);
-  // TCP at a rate that nobody says, between servers that nobody names: of two V100 (cswinter-gist-tcp), Azure's NCv3
-  // (azure_batchai_horovod), two A10G and two V100 at GCP it moved 6 to 8 Gb/s.
-  if (ports.gigabits == 0 && names_tcp(text) && server.tariff.provider.empty()) return "ethernet-10g";
+  if (const auto assumed = assumed_ethernet(one, server)) return fmt::format("ethernet-{}g", assumed->gigabits);
   if (ports.gigabits == 0) return {};
   const std::string_view family = link_family(text);
   if (ports.per_gpu) {
@@ -359,11 +399,12 @@ std::string network_of(const io::Catalog& catalog, const io::Case& one, const No
 
 /// What drives the network, where the text says it or its cards do.
 std::string_view driver_of(const io::Case& one, const Node& server) {
-  const std::string text = lower_case(in_gigabits(one.inter_network));
+  const Network said = network_in(one.inter_network);
+  const std::string& text = said.text;
   const std::string transport = lower_case(one.said("transport").value_or(""));
   // DLPerf's scripts of PaddlePaddle's BERT say NCCL_IB_DISABLE=1 (PaddlePaddle/bert/scripts/multi_node_train.sh).
   if (has(one.source, "DLPerf:PaddlePaddle/bert")) return "tcp";
-  if (names_tcp(text) || has_word(transport, "tcp") || has(transport, "socket")) return "tcp";
+  if (said.without_rdma || names_tcp(text) || has_word(transport, "tcp") || has(transport, "socket")) return "tcp";
   const std::string_view family = link_family(text);
   if (const std::string_view driver = transport_of(family); !driver.empty()) return driver;
   if (family != "ethernet") return {};
@@ -383,15 +424,33 @@ NetworkPorts network_ports_in(const std::string& text) {
   return compute_ports(without_pcie(plain)).first;
 }
 
+std::optional<AssumedEthernet> assumed_ethernet(const io::Case& one, const Node& server) {
+  const Network said = network_in(one.inter_network);
+  const bool open = said.without_rdma || names_tcp(said.text);
+  if (!open || network_ports_in(said.text).gigabits > 0 || !server.tariff.provider.empty()) return std::nullopt;
+  const bool module = server.gpu.form != hardware::Form::kPcie;
+  const bool recent =
+      server.gpu.nccl_tuning.value_or(hardware::GpuGeneration::kPascal) >= hardware::GpuGeneration::kAmpere;
+  return module && recent ? AssumedEthernet{100, "25 Gb/s", "4 x 100 Gb/s"} : AssumedEthernet{10, "5 Gb/s", "25 Gb/s"};
+}
+
 bool names_network(const io::Catalog& catalog, const io::Case& one) {
   if (network_ports_in(lower_case(in_gigabits(one.inter_network))).gigabits > 0) return true;
   return says_something(catalog, lower_case(one.inter_network));
 }
 
+bool leaves_network_open(const io::Catalog& catalog, const io::Case& one) {
+  const std::string text = network_in(one.inter_network).text;
+  if (network_ports_in(text).gigabits > 0 || link_family(text) != "ethernet" || names_tcp(text)) return false;
+  const bool denied = has_any(text, {"not stated", "not said", "not known", "unknown", "unstated", "n/a"});
+  return denied || !says_something(catalog, text) ||
+         std::none_of(text.begin(), text.end(), [](char c) { return is_lower(c) || is_digit(c); });
+}
+
 Expected<void> add_network(const io::Catalog& catalog, const io::Case& one, const Node& server,
                            std::vector<Override>& settings) {
   const std::string text = lower_case(one.inter_network);
-  const std::string read = lower_case(in_gigabits(one.inter_network));
+  const std::string read = network_in(one.inter_network).text;
   if (network_ports_in(read).gigabits == 0 && has_rate_unit(without_pcie(read))) {
     return fail(ErrorCode::kUnsupported, fmt::format("no rate can be read from '{}'", one.inter_network.substr(0, 60)));
   }

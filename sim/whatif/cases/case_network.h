@@ -11,10 +11,12 @@
 //   "EDR", "OPA", "Slingshot-11"            a generation's rate
 //   "400 Gbps EFA"                          what AWS sells is an instance's, in cards of 100 Gb/s
 // ```
-// Of several networks of a server the one called "compute" counts, else the fastest.
+// Of several networks of a server the one called "compute" counts, else the fastest. What is denied is none: "no
+// InfiniBand", "without RDMA", "HDR InfiniBand off", "NCCL_IB_DISABLE=1" are TCP over the server's Ethernet.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,8 +38,24 @@ struct NetworkPorts {
 /// Of the fastest network of a text, or of the one that computes; `text` in lower case.
 [[nodiscard]] NetworkPorts network_ports_in(const std::string& text);
 
+/// An Ethernet that TCP drives and whose rate nobody says, in Gb/s, and how slow and how fast it may be, as networks.
+struct AssumedEthernet {
+  int gigabits;
+  std::string_view slow;
+  std::string_view fast;
+};
+
+/// Of a server that nobody names; nothing where its Ethernet is said, or is none. 10 Gb/s: between two V100
+/// (cswinter-gist-tcp), Azure's NCv3 (azure_batchai_horovod), two A10G and two V100 at GCP it moved 6 to 8 Gb/s; p3 has
+/// 25. Servers of GPU modules from Ampere on are sold with more: a2-highgpu-8g with 100 Gb/s, p4d with 4 x
+/// 100 (hardware/instances), ND A100 v4 with 24 beside its InfiniBand (Azure's page, recalled).
+[[nodiscard]] std::optional<AssumedEthernet> assumed_ethernet(const io::Case& one, const hardware::Node& server);
+
 /// Whether a case's words name a network, or say that nobody does; otherwise its server has its own.
 [[nodiscard]] bool names_network(const io::Catalog& catalog, const io::Case& one);
+
+/// Whether nobody says anything of the network: neither rate nor family nor whose it is.
+[[nodiscard]] bool leaves_network_open(const io::Catalog& catalog, const io::Case& one);
 
 /// What a case says of its network, as settings; nothing where it says nothing. Errors: kUnsupported for a rate that
 /// cannot be read.

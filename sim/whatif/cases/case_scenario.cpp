@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "cases/case_images.h"
 #include "cases/case_input.h"
 #include "cases/case_metric.h"
 #include "cases/case_network.h"
@@ -74,6 +75,19 @@ bool splits_model(std::string_view family) {
     begin = end + 1;
   }
   return false;
+}
+
+/// Whether its words name shared states and replicas alone: "fsdp", "zero-2", "ddp/zero1".
+bool shares_alone(std::string_view family) {
+  constexpr auto kWords = std::to_array<std::string_view>(
+      {"fsdp", "fsdp2", "hsdp", "ddp", "dp", "zero", "zero1", "zero2", "zero3", "1", "2", "3"});
+  if (!splits_model(family)) return false;
+  for (std::size_t begin = 0; begin < family.size();) {
+    const std::size_t end = std::min(family.find_first_of("-+/ ", begin), family.size());
+    if (std::find(kWords.begin(), kWords.end(), family.substr(begin, end - begin)) == kWords.end()) return false;
+    begin = end + 1;
+  }
+  return true;
 }
 
 /// Whether a case says how a language model runs: what is computed again, compiled or adapted.
@@ -147,22 +161,14 @@ void add_software(const io::Case& one, const workload::Model* model, std::vector
   if (composes_operators(one)) settings.push_back({"software.operators", "composed", one.where});
   if (autocasts(one)) settings.push_back({"software.operators", "autocast", one.where});
   if (const auto layout = layout_of(one)) settings.push_back({"software.layout", *layout, one.where});
+  const auto joined = said_attention_in_one(one);
   if (fuses_pointwise(one)) {
     settings.push_back({"fusion", "pointwise", one.where});
-  } else if (denies(one, "flash_attention") || (!software_year_of(one) && !is_recent(model))) {
+  } else if (joined == false || (!joined && !software_year_of(one) && !is_recent(model))) {
     settings.push_back({"fusion", "none", one.where});  // rows of no date are as old as most are
+  } else if (joined == true && software_fused_of(one) == false) {
+    settings.push_back({"fusion", "attention", one.where});  // whatever the release
   }
-}
-
-/// Images of another size are another model: all of its layers have other shapes.
-Expected<void> check_image_size(const io::Case& one, const workload::Model& model) {
-  auto said = count_of(one, "image_size");
-  if (!said) said = count_of(one, "resolution");
-  if (!said || model.layers.empty() || model.layers.front().in.size() != 3) return {};
-  const workload::Shape& shape = model.layers.front().in;
-  if (*said == shape[1] || *said == shape[2]) return {};
-  return fail(ErrorCode::kUnsupported, fmt::format("images of {} pixels a side; '{}' is known for {} x {}", *said,
-                                                   model.name, shape[1], shape[2]));
 }
 
 /// Settings that a parameter-server case states beyond its framework.
@@ -302,7 +308,7 @@ Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>&
   const auto model = catalog_.model(name);
   if (!model) return tl::unexpected<Error>(model.error());
   settings.push_back({"model", name, one.where});
-  if (auto same = check_image_size(one, **model); !same) return same;
+  if (auto same = add_image_size(one, **model, settings); !same) return same;
   if (const auto optimizer = optimizer_of(one)) settings.push_back({"model.optimizer", *optimizer, one.where});
   const auto length = sequence_length_of(one);
   const auto& dimensions = (*model)->dimensions;
@@ -366,12 +372,16 @@ Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case&
   return settings;
 }
 
-/// A split of a language model that is shipped and known by its name, where the case says no sizes.
+/// A split of a language model that is shipped and known by its name, where the case says no sizes; or of any model
+/// whose states are shared and nothing else.
 bool CaseReader::is_known_split(const io::Case& one) const {
-  const bool splits = gives_sizes(one) || splits_model(architecture_family(one)) || says_how_it_runs(one);
+  const std::string family = architecture_family(one);
+  const bool splits = gives_sizes(one) || splits_model(family) || says_how_it_runs(one);
   if (one.said("hidden") || !splits) return false;
   const auto model = catalog_.model(model_name(one));
-  if (!model || !(*model)->totals.attention) return false;
+  if (!model) return false;
+  if (shares_alone(family) && !(*model)->layers.empty()) return true;  // states of any layers can be shared
+  if (!(*model)->totals.attention) return false;
   const auto& dimensions = (*model)->dimensions;
   return std::any_of(dimensions.begin(), dimensions.end(),
                      [](const auto& dimension) { return dimension.first == "sequence"; });
@@ -381,7 +391,19 @@ Expected<std::vector<Override>> CaseReader::split_settings_of(const io::Case& on
   auto settings = language_settings_of(one, widest);
   if (!settings) return settings;
   if (auto added = add_model(one, *settings); !added) return tl::unexpected<Error>(added.error());
+  if (const auto model = catalog_.model(model_name(one))) add_input(one, **model, *settings);
   return settings;
+}
+
+/// What feeds a model of images, on the server that the settings name.
+void CaseReader::add_input(const io::Case& one, const workload::Model& model, std::vector<Override>& settings) const {
+  const auto server =
+      std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });
+  if (server == settings.end() || model.sample != "image") return;
+  if (const auto node = catalog_.node(server->value)) {
+    const auto input = input_of(one, *node);
+    settings.insert(settings.end(), input.begin(), input.end());
+  }
 }
 
 Expected<Scenario> CaseReader::scenario_of(const io::Case& one, std::int64_t widest,
@@ -435,14 +457,7 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
       std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "model"; });
   const auto model = catalog_.model(named->value);
   add_software(one, model ? model->get() : nullptr, settings);
-  const auto server =
-      std::find_if(settings.begin(), settings.end(), [](const Override& s) { return s.path == "node"; });
-  if (server != settings.end() && model && (*model)->sample == "image") {
-    if (const auto node = catalog_.node(server->value)) {
-      const auto input = input_of(one, *node);
-      settings.insert(settings.end(), input.begin(), input.end());
-    }
-  }
+  if (model) add_input(one, **model, settings);
   if (one.batch_per_gpu) settings.push_back({"batch", std::to_string(*one.batch_per_gpu), one.where});
   settings.push_back({"strategy", strategy_of(one, family), one.where});
   if (family.starts_with("ps")) add_servers(one, settings);

@@ -65,6 +65,7 @@ class CaseReader {
   [[nodiscard]] Expected<void> add_racks(const io::Case& one, const hardware::Gpu& gpu,
                                          std::vector<Override>& settings) const;
   [[nodiscard]] Expected<void> add_model(const io::Case& one, std::vector<Override>& settings) const;
+  void add_input(const io::Case& one, const workload::Model& model, std::vector<Override>& settings) const;
 
   const io::Catalog& catalog_;
   std::vector<Override> stated_;

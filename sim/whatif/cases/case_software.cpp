@@ -183,6 +183,7 @@ std::optional<bool> software_fused_of(const io::Case& one) {
   if (convolves || one.metric == io::CaseMetric::kImagesPerSecond) {
     return submitted || says(one, "xla", "true") || names({"mxnet", "oneflow"});
   }
+  if (says(one, "activation", "gelu_new")) return false;  // transformers' own
   // What NVIDIA submits fuses as Megatron does.
   const bool by_nvidia = submitted && names({"nvidia", "ngc"});
   return importers::runs_fused_blocks(by_nvidia ? framework + " megatron" : framework);

@@ -240,12 +240,7 @@ bool is_compiled(const io::Case& one) {
 
 /// Attention in one kernel: as said, or as the framework did by then.
 bool has_attention_in_one(const io::Case& one, const importers::TrainingWay& way) {
-  const std::string flash = lower_case(one.said("flash_attention").value_or(""));
-  const bool unsaid = flash.empty() || has_any(flash, {"not stated", "unknown", "n/a", "not said"});
-  if (!unsaid) return !denies(one, "flash_attention");
-  if (says(one, "attention", "flash") || says(one, "attention", "sdpa")) return true;
-  if (says(one, "attention", "eager")) return false;
-  if (says(one, "attention_backend", "unfused")) return false;
+  if (const auto said = said_attention_in_one(one)) return *said;
   const bool modern = software_year_of(one).value_or(importers::kNewest) >= way.fused_since;
   return modern && one.said("transformer_engine") != "no";  // XLA has none of its own
 }
@@ -265,6 +260,15 @@ std::optional<std::int64_t> expert_tensor_of(const io::Case& one, const plan::Pa
 }
 
 }  // namespace
+
+std::optional<bool> said_attention_in_one(const io::Case& one) {
+  const std::string flash = lower_case(one.said("flash_attention").value_or(""));
+  const bool unsaid = flash.empty() || has_any(flash, {"not stated", "unknown", "n/a", "not said"});
+  if (!unsaid) return !denies(one, "flash_attention");
+  if (says(one, "attention", "flash") || says(one, "attention", "sdpa")) return true;
+  if (says(one, "attention", "eager") || says(one, "attention_backend", "unfused")) return false;
+  return std::nullopt;
+}
 
 Expected<std::vector<Override>> splits_of(const io::Case& one) {
   if (auto counts = check_counts(one); !counts) return tl::unexpected<Error>(counts.error());
@@ -333,7 +337,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     if (again != "selective" && way.stops_early) set("parallel.recompute_stops", "yes");
     if (says(one, "recompute", kEveryOther)) set("parallel.recompute_every", "2");
   }
-  if (precision != "fp32") {
+  if (precision != "fp32" && precision != "tf32") {
     // Autocast keeps weights, and what follows from them, in fp32.
     const bool own_formats =
         way.states != "pure-16" && !(way.names.empty() && has(lower_case(one.framework), "pytorch"));

@@ -55,6 +55,9 @@ namespace ddlsim::whatif {
 /// Degrees, batches, schedule, recomputation and states.
 [[nodiscard]] Expected<std::vector<Override>> splits_of(const io::Case& one);
 
+/// Whether attention is one kernel, where the case says it; nothing where it does not.
+[[nodiscard]] std::optional<bool> said_attention_in_one(const io::Case& one);
+
 /// Model FLOPs of a step, as the source of the case counts them for its TFLOP/s per GPU.
 [[nodiscard]] Expected<Work> published_flops(const io::Case& one);
 

@@ -10,6 +10,7 @@
 
 #include "cases/case_metric.h"
 #include "cases/case_network.h"
+#include "cases/case_open.h"
 #include "cases/case_scenario.h"
 #include "cases/case_software.h"
 #include "cases/case_words.h"
@@ -19,6 +20,7 @@
 #include "ddlsim/whatif/collective.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/predictor.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -327,8 +329,10 @@ class Validator {
     if (!prediction) return tl::unexpected<Error>(prediction.error());
     const auto value = metric_of(one, *scenario, *prediction, prediction->step_time);
     if (!value) return tl::unexpected<Error>(value.error());
-    auto slow = metric_of(one, *scenario, *prediction, prediction->interval_90.second);
-    auto fast = metric_of(one, *scenario, *prediction, prediction->interval_90.first);
+    std::vector<std::string> open;
+    const auto ends = interval_over_what_is_open(one, group, *scenario, *prediction, open);
+    auto slow = metric_of(one, *scenario, *prediction, ends.second);
+    auto fast = metric_of(one, *scenario, *prediction, ends.first);
     if (slow && fast && one.precision.empty()) {
       const bool wide = is_single(scenario->precision);
       const bool faster = wide || is_submission(one);  // of a submission that is mixed: in 4 bits
@@ -352,6 +356,7 @@ class Validator {
     result.fits = one.metric == io::CaseMetric::kForwardMilliseconds || prediction->fits.value_or(true);
     const bool counted = prediction->memory.capacity > DataSize::zero();
     if (counted) result.memory_times = prediction->memory.all() / prediction->memory.capacity;
+    result.open = std::move(open);
     result.unread = unread_words(one);
     if (one.nodes > 1 && !names_network(catalog_, one)) {
       result.unread.push_back(fmt::format("inter_network '{}' names no network that is known: the server's is taken",
@@ -359,6 +364,35 @@ class Validator {
     }
     result.memory_error = memory_error_of(one, prediction->memory);
     return CaseReading{std::move(result), describe(*scenario), {}, *prediction};
+  }
+
+  /// The interval of a prediction, stretched over conditions that the case leaves open (case_open.h). `open`: which.
+  std::pair<Time, Time> interval_over_what_is_open(const Case& one, const Group& group, const Scenario& scenario,
+                                                   const answer::Prediction& prediction,
+                                                   std::vector<std::string>& open) const {
+    constexpr double kNothing = 1.005;  // of a step
+    std::pair<Time, Time> ends = prediction.interval_90;
+    const auto is_across = [](const Case* given) { return given->nodes > 1; };
+    const bool across = std::any_of(group.given.begin(), group.given.end(), is_across);
+    for (const OpenCondition& condition : open_conditions(catalog_, one, scenario)) {
+      if (group.runs && (!condition.of_network || across)) continue;  // measured
+      double fastest = 1;
+      double slowest = 1;
+      for (const Case& other : condition.otherwise) {
+        auto otherwise = scenario_of(other, group);
+        if (!otherwise) continue;
+        if (group.runs) *otherwise = corrected(std::move(*otherwise), group.runs);
+        const auto step = Predictor().step_time(*otherwise);
+        if (!step) continue;
+        fastest = std::min(fastest, *step / prediction.step_time);
+        slowest = std::max(slowest, *step / prediction.step_time);
+      }
+      if (slowest / fastest < kNothing) continue;
+      ends = {ends.first * fastest, ends.second * slowest};
+      open.push_back(fmt::format("nobody states {}: the interval spans {:.2f} to {:.2f} times the step ({})",
+                                 condition.what, fastest, slowest, condition.stated_by));
+    }
+    return ends;
   }
 
   /// The end of the interval in another precision: nobody says which one a case had.

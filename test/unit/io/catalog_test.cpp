@@ -227,7 +227,19 @@ TEST_CASE("catalog: an unknown name offers the near ones", "[unit][io]") {
   CHECK_THAT(said(learnt_catalog().node("p3.16xlrage")), Contains("'p3.16xlarge'"));
   CHECK_THAT(said(learnt_catalog().link("ethernet-26g")), Contains("'ethernet-25g'"));
   CHECK(learnt_catalog().model("zebra").error().code == ErrorCode::kNotFound);
-  CHECK_THAT(said(learnt_catalog().model("zebra")), Contains("valid: alexnet"));
+  // Nothing is near: where to look, and no list of them all.
+  CHECK_THAT(said(learnt_catalog().model("zebra")),
+             Contains("`ddlsim list models` shows them all") && !Contains("alexnet"));
+  CHECK_THAT(said(learnt_catalog().gpu("TPU-v5p")), Contains("`ddlsim list gpus`") && !Contains("valid:"));
+  CHECK_THAT(said(learnt_catalog().node("zebra")), Contains("`ddlsim list nodes`") && !Contains("valid:"));
+}
+
+TEST_CASE("catalog: a server that is stated as a GPU is told from one", "[unit][io]") {
+  for (const char* server : {"p3.16xlarge", "dgx1-v100"}) {
+    CAPTURE(server);
+    CHECK_THAT(said(learnt_catalog().gpu(server)), Contains("that is a server: state it as the node"));
+  }
+  CHECK_THAT(said(learnt_catalog().gpu("p3.16xlarg")), !Contains("that is a server"));
 }
 
 TEST_CASE("catalog: an unknown name offers near aliases as well as near ids", "[unit][io]") {

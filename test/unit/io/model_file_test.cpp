@@ -122,6 +122,21 @@ TEST_CASE("model_file: sizes may be names of dimensions", "[unit][io]") {
   CHECK(model.dimensions[1].second == 3);
 }
 
+TEST_CASE("model_file: sizes may be products and parts of dimensions", "[unit][io]") {
+  const auto text = [](const std::string& shape) {
+    return file_of("  - linear: {out: width, bias: false}\n", shape, "dimensions: {side: 8, width: 3}\n");
+  };
+  CHECK(loaded(text("[side*side/4, 4]")).totals.forward_work.in(flops) == 384.0);                // 2 * 16 * 4 * 3
+  CHECK(loaded(text("[side*side/4, 4]"), {{"side", 4}}).totals.forward_work.in(flops) == 96.0);  // 2 * 4 * 4 * 3
+  CHECK(loaded(text("[2*side, side/2]")).totals.forward_work.in(flops) == 384.0);                // 2 * 16 * 4 * 3
+  CHECK_THAT(said(text("[side/2, 4]"), {{"side", 5}}), Contains("'side/2' is no whole number: 5 / 2"));
+  for (const char* shape :
+       {"[sid/2, 4]", "[side/0, 4]", "[side//2, 4]", "[side*, 4]", "[side/, 4]", "[side*281474976710656, 4]"}) {
+    CAPTURE(shape);
+    CHECK_THAT(said(text(shape)), Contains("is no product of numbers and dimensions of the model"));
+  }
+}
+
 TEST_CASE("model_file: a Hugging Face config is told from a model file", "[unit][io]") {
   const auto read = parse_yaml(R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama"})", "config.json")
                         .and_then([](const Node& node) { return read_model(node, {}); });

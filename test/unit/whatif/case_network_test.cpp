@@ -114,6 +114,42 @@ TEST_CASE("case: a rate of today's cards is one card's, a slower one another net
   CHECK(of_h100("100 Gb/s RoCE", "network") == "roce-100g");
 }
 
+TEST_CASE("case: a network that is denied is TCP over the server's Ethernet", "[unit][whatif]") {
+  const auto driver = [](const std::string& published) {
+    return said_on("A100-SXM4-80GB", published, "network.transport");
+  };
+  const auto link = [](const std::string& published) { return said_on("A100-SXM4-80GB", published, "network"); };
+  for (const std::string published :
+       {"Ethernet TCP (InfiniBand off)", "no InfiniBand", "Ethernet without RDMA", "NCCL_IB_DISABLE=1", "IB disabled",
+        "Ethernet, InfiniBand is disabled", "200 Gb/s HDR InfiniBand, NCCL_IB_DISABLE=1", "8x HDR InfiniBand off",
+        "w/o IB", "RDMA not available"}) {
+    CAPTURE(published);
+    CHECK(driver(published) == "tcp");
+    CHECK(link(published) == "ethernet-100g");  // a server of modules of today
+  }
+  CHECK(link("25 Gb/s Ethernet without InfiniBand") == "ethernet-25g");
+  CHECK(driver("25 Gb/s Ethernet without InfiniBand") == "tcp");
+  CHECK(link("8x 200 Gb/s InfiniBand off, 100GbE") == "ethernet-100g");
+  CHECK(driver("ConnectX-5 100 Gb/s, no RDMA") == "tcp");
+  CHECK(driver("100 Gb/s RoCE, NCCL_IB_DISABLE=1") == "tcp");  // over the same Ethernet
+  CHECK(link("100 Gb/s RoCE, NCCL_IB_DISABLE=1") == "roce-100g");
+  // Another card drives NCCL by itself.
+  CHECK(driver("4x100 Gbps EFA, NCCL_IB_DISABLE=1") == "efa");
+  CHECK(driver("no InfiniBand, 8 x 200 Gb/s RoCE") == "roce");
+  for (const std::string published : {"8x200Gb HDR IB (not stated in table)", "InfiniBand rate not stated",
+                                      "RoCE or InfiniBand, rate not stated", "NCCL_IB_DISABLE=0, EDR InfiniBand"}) {
+    CAPTURE(published);
+    CHECK(driver(published) != "tcp");
+  }
+  CHECK(driver("NCCL_IB_DISABLE=0, EDR InfiniBand") == "infiniband");
+}
+
+TEST_CASE("case: Ethernet of no stated rate is the slower the older the server", "[unit][whatif]") {
+  CHECK(network("Ethernet of the VM (TCP, NCCL_IB_DISABLE=1), rate not stated") == "ethernet-10g");
+  CHECK(said_on("H100-SXM5-80GB", "Ethernet (TCP)", "network") == "ethernet-100g");
+  CHECK(said_on("P100-SXM2-16GB", "Ethernet (TCP)", "network") == "ethernet-10g");
+}
+
 TEST_CASE("case: a stated delay stands on top of the link's own", "[unit][whatif]") {
   const std::string published = "delay 10ms bandwidth 1Gbps (tc netem)";
   CHECK(said_on("V100-SXM2-16GB", published, "network.latency") == "10.014 ms");

@@ -5,6 +5,7 @@
 
 #include "case_row.h"
 #include "cases/case_words.h"
+#include "ddlsim/whatif/predict.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
@@ -35,8 +36,37 @@ TEST_CASE("case: language models that are shipped are split by name", "[unit][wh
   one.batch_per_gpu = 2;
   CHECK(said(one, "batch") == "2");
   CHECK(said(one, "parallel.zero") == "3");
+  // A split of layers needs those of a language model, or all sizes.
   one.model = "ResNet-50 v1.5";
-  CHECK(said(one, "batch").starts_with("error: 'fsdp': a split of a model whose sizes"));
+  one.architecture = "tp-pp-dp";
+  one.extra.erase("fsdp");
+  CHECK(said(one, "batch").starts_with("error: 'tp-pp-dp': a split of a model whose sizes"));
+}
+
+TEST_CASE("case: states of any model are shared", "[unit][whatif]") {
+  io::Case one = row();
+  one.architecture = "fsdp";
+  one.framework = "Composer (PyTorch 1.13, FSDP)";
+  one.precision = "amp";
+  one.gpu = "A100-SXM4-80GB";
+  one.batch_per_gpu = 64;
+  for (const char* model : {"ResNet-50 v1.5", "vit_large", "sd2_base_unet"}) {
+    CAPTURE(model);
+    one.model = model;
+    CHECK(said(one, "parallel.zero") == "3");
+    CHECK(said(one, "batch") == "64");
+    CHECK(said(one, "parallel.states") == "mixed");
+    const auto scenario = CaseReader(catalog()).scenario_of(one, 8).value();
+    CHECK(scenario.parallel.zero == 3);
+    CHECK(predict(scenario).has_value());
+  }
+  one.model = "ResNet-50 v1.5";
+  one.architecture = "zero-2";
+  one.extra["data"] = "real ImageNet";
+  CHECK(said(one, "parallel.zero") == "2");
+  CHECK_FALSE(said(one, "input.dataset").empty());
+  one.precision = "TF32";
+  CHECK(said(one, "parallel.states").empty());  // of 32 bits
 }
 
 TEST_CASE("case: one GPU's language model says what it computes again, compiles, adapts and keeps", "[unit][whatif]") {
@@ -81,6 +111,46 @@ TEST_CASE("case: images of another size are another model", "[unit][whatif]") {
   CHECK(said(one, "model") == "ResNet-50 v1.5");
   one.extra["image_size"] = "448";
   CHECK(said(one, "model") == "error: images of 448 pixels a side; 'ResNet-50 v1.5' is known for 224 x 224");
+  one.extra["image_size"] = "448 x 448";
+  CHECK(said(one, "model").starts_with("error: images of 448 pixels a side"));
+  one.extra["image_size"] = "224x224";
+  CHECK(said(one, "model") == "ResNet-50 v1.5");
+}
+
+TEST_CASE("case: images of a model of latents are a setting", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "sd2_base_unet";
+  one.batch_per_gpu = 8;
+  one.extra["image_size"] = "512";
+  CHECK(said(one, "model.latent").empty());  // its own
+  const auto large = CaseReader(catalog()).scenario_of(one, 8).value();
+  one.extra["image_size"] = "256";
+  CHECK(said(one, "model.latent") == "32");
+  const auto small = CaseReader(catalog()).scenario_of(one, 8).value();
+  CHECK(small.model->parameters() == large.model->parameters());
+  // A quarter of the rows, and attention among them a sixteenth; what has to do with time and text stays.
+  const double times = large.model->totals.forward_work / small.model->totals.forward_work;
+  CHECK(times > 4);
+  CHECK(times < 6);
+  one.extra["image_size"] = "250";
+  CHECK(said(one, "model") ==
+        "error: images of 250 pixels a side; 'U-Net of Stable Diffusion 2 base' is known for "
+        "squares of a multiple of 8");
+  one.model = "dit_xl_2";
+  one.extra["image_size"] = "512x512";
+  CHECK(said(one, "model.latent") == "64");
+}
+
+TEST_CASE("case: no model of the zoo takes images of another size in silence", "[unit][whatif]") {
+  io::Case one = row();
+  one.extra["image_size"] = "136";
+  for (const std::string& id : catalog().ids(io::Kind::kModels)) {
+    const auto model = catalog().model(id).value();
+    if (model->sample.find("image") == std::string::npos || model->layers.empty()) continue;
+    CAPTURE(id);
+    one.model = id;
+    CHECK((said(one, "model").starts_with("error: images of 136") || said(one, "model.latent") == "17"));
+  }
 }
 
 TEST_CASE("case: BERT's phases have lengths of their own where none is said", "[unit][whatif]") {

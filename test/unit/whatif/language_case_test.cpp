@@ -48,6 +48,22 @@ TEST_CASE("language cases: the model by its sizes, the vocabulary padded", "[uni
   CHECK(model->optimizer == workload::Optimizer::kAdam);
 }
 
+TEST_CASE("language cases: a decoder without a head over its vocabulary", "[unit][whatif]") {
+  io::Case one = gpt();
+  const auto whole = language_model_of(one).value();
+  one.extra["task"] = "pipeline benchmark; loss light (no head over the vocabulary)";
+  const auto without = language_model_of(one).value();
+  CHECK(without->layers.size() + 2 == whole->layers.size());
+  CHECK(without->parameters() == whole->parameters());  // GPT-2's is tied
+  CHECK(without->totals.forward_work.in(flops) == Approx(whole->totals.forward_work.in(flops)-2.0 * 128 * 256 * 50432));
+  one.extra["task"] = "pre-training";
+  one.extra["head"] = "none";
+  one.model = "Llama 2 7B";
+  const auto backbone = language_model_of(one).value();
+  one.extra.erase("head");
+  CHECK(language_model_of(one).value()->parameters() - backbone->parameters() == 50432 * 256);
+}
+
 TEST_CASE("language cases: encoders, pairs of stacks and images are no decoders", "[unit][whatif]") {
   const auto has_layer = [](const workload::Model& model, std::string_view name) {
     return std::any_of(model.layers.begin(), model.layers.end(),
