@@ -320,7 +320,7 @@ TEST_CASE("edges: traces of GPUs nobody listed say which option helps", "[hostil
   refused(
       kBadData, kineto(trace("NVIDIA A100-PG509-200", true)),
       {"no GPU 'NVIDIA A100-PG509-200' is known", "--gpu a100-pcie-40gb, or --gpu a100-pcie-80gb, or --gpu a100-sxm4"});
-  refused(kBadData, kineto(trace("Tesla V100-DGXS-32GB", true)), {"--gpu v100-", "mine.yaml"});
+  refused(kBadData, kineto(trace("Tesla V100-FHHL-16GB", true)), {"--gpu v100-", "mine.yaml"});
   refused(kBadData, kineto(trace("Frobnicator 9", true)), {"no GPU 'Frobnicator 9'", "--gpu ID; valid: a10"});
   refused(kBadData, kineto(trace("", true)), {"does not name its GPU", "--gpu ID"});
   refused(kBadData, kineto(trace("Tesla V100-SXM2-16GB", false)), {"no step markers", "--whole"});
