@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "choose/condition.h"
 #include "choose/recommend_reasons.h"
 #include "choose/recommend_types.h"
 #include "choose/recommend_ways.h"
@@ -15,7 +16,6 @@
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predictor.h"
-#include "ddlsim/whatif/ratio.h"
 #include "ddlsim/whatif/stalls.h"
 #include "predict/prediction.h"
 #include "scenario/setting_values.h"
@@ -428,13 +428,6 @@ std::optional<double> first_epoch_share(const Scenario& scenario, const ServerCh
   return static_cast<double>(first_epoch_steps(scenario, shape)) / static_cast<double>(choice.training.steps);
 }
 
-/// That a run ends in time; it takes in proportion to its steps.
-double in_time(const ServerChoice& choice, const answer::Prediction& prediction, Time deadline) {
-  const std::pair<double, double> interval{prediction.interval_90.first / prediction.step_time,
-                                           prediction.interval_90.second / prediction.step_time};
-  return probability_below(deadline / choice.time(), 1, interval);
-}
-
 Expected<void> Recommender::predict_best(answer::Recommendation& result) {
   for (std::size_t i = 0; i < result.choices.size(); ++i) {
     const bool best = i == result.cheapest || i == result.fastest ||
@@ -444,7 +437,10 @@ Expected<void> Recommender::predict_best(answer::Recommendation& result) {
     auto prediction = predictor_.predict(scenario);
     if (!prediction) return tl::unexpected<Error>(prediction.error());
     ServerChoice& choice = result.choices[i];
-    if (options_.deadline) choice.in_deadline = in_time(choice, *prediction, *options_.deadline);
+    if (options_.deadline) {
+      const Condition in_time{.metric = Metric::kTimeToTrain, .target = options_.deadline->in(seconds)};
+      choice.in_deadline = probability_of(in_time, *prediction);
+    }
     choice.stalls = stalls_of(scenario, predictor_, first_epoch_share(scenario, choice));
     choice.prediction = std::move(*prediction);
   }
