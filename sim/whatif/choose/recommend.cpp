@@ -305,6 +305,7 @@ bool Recommender::try_way(std::size_t candidate, Scenario& scenario, const Way& 
                       .passes = scenario.strategy.accumulation,
                       .strategy = cluster.gpus() == 1 && way.zero == 0 ? "one GPU" : way.words,
                       .price = *price_of_cluster(scenario, shape.goodput),
+                      .spares = shape.goodput ? shape.goodput->spares : 0,
                       .price_region = scenario.price_stated ? "" : cluster.node.tariff.region,
                       .price_date = scenario.price_stated ? "" : cluster.node.tariff.date,
                       .step = outline->step,

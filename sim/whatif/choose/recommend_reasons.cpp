@@ -60,7 +60,7 @@ void add_price(const answer::Recommendation& result, std::vector<std::string>& w
   const auto other = std::find_if(result.choices.begin(), result.choices.end(),
                                   [&](const ServerChoice& one) { return one.node != best.node; });
   if (other == result.choices.end()) return;
-  const PriceRate now = other->price / static_cast<double>(other->nodes);
+  const PriceRate now = other->price / static_cast<double>(other->nodes + other->spares);
   const std::string level = to_text(now * (best.cost() / other->cost()));
   if (level == to_text(now)) {
     would_help.push_back(fmt::format("{} below the {} it costs: {} is level with the cheapest", other->node, level,
