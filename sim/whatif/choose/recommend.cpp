@@ -326,7 +326,7 @@ void Recommender::try_type(std::size_t number) {
   const Candidate& candidate = candidates_[number];
   const std::size_t before = runnable_.size();
   Miss miss;
-  std::optional<std::string> first;
+  Misses missed;
   const bool own = asked_.strategy || !candidate.scenario.model->has_layers();
   for (const std::int64_t nodes : counts(candidate.scenario)) {
     for (const io::EpochsAtBatch& batch : batches(candidate.scenario)) {
@@ -336,7 +336,7 @@ void Recommender::try_type(std::size_t number) {
       const auto attempt = [&](const Way& way) {
         Scenario tried = scenario;
         const bool done = try_way(number, tried, way, batch.global_batch, miss);
-        if (!done && !first) first = miss.words;
+        if (!done) missed.add(way.words, miss);
         return done;
       };
       if (own) {
@@ -353,13 +353,20 @@ void Recommender::try_type(std::size_t number) {
       attempt({.words = "zero 3, recompute full", .zero = 3, .recompute = true});
       for (std::int64_t tensor = 2; tensor <= scenario.cluster.gpus_per_node; tensor *= 2) {
         attempt({.words = fmt::format("tp {}, zero 1", tensor), .zero = 1, .tensor = tensor});
+      const std::size_t others = runnable_.size();
       }
     }
   }
-  if (runnable_.size() == before) infeasible_.push_back({candidate.node, first.value_or(miss.words)});
+  if (runnable_.size() == before) infeasible_.push_back({candidate.node, missed.words()});
 }
 
 Expected<answer::Recommendation> Recommender::answer() {
+      // What takes longest is tried where nothing else fits.
+      for (std::int64_t tensor = 2; tensor <= scenario.cluster.gpus_per_node; tensor *= 2) {
+        if (runnable_.size() > others) break;
+        const std::string words = fmt::format("tp {}, zero 1, recompute full", tensor);
+        attempt({.words = words, .zero = 1, .recompute = true, .tensor = tensor});
+      }
   answer::Recommendation result;
   for (std::size_t i = 0; i < candidates_.size(); ++i) try_type(i);
   if (!candidates_.empty()) result.title = title_of(candidates_.front().scenario, options_.epochs_by_batch.empty());

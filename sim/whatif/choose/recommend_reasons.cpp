@@ -29,6 +29,8 @@ const ServerChoice& cheapest_of(const std::vector<ServerChoice>& choices) {
                            [](const ServerChoice& a, const ServerChoice& b) { return a.cost() < b.cost(); });
 }
 
+constexpr std::string_view kNoWay = "none of the";
+
 /// "1 of them needs", "2 of them need".
 std::string_view verb_ending(std::int64_t count) { return count == 1 ? "s" : ""; }
 
@@ -95,14 +97,32 @@ std::string as_settings(const std::vector<std::pair<std::string, std::string>>& 
 Miss missing_memory(const plan::Needed& needed, std::int64_t batch, const Scenario& scenario) {
   const std::string samples = fmt::format("{} {}", batch, in_number(batch, scenario.model->sample));
   if (!needed.gpu_fits()) {
-    return {Lack::kGpuMemory, fmt::format("memory: {} needed for a pass of {}, {} has {}: {} too much",
-                                          to_text(needed.all()), samples, scenario.cluster.node.gpu.name,
-                                          to_text(needed.capacity), to_text(needed.all() - needed.capacity))};
+    return {
+        Lack::kGpuMemory,
+        fmt::format("memory: {} needed for a pass of {}, {} has {}: {} too much", to_text(needed.all()), samples,
+                    scenario.cluster.node.gpu.name, to_text(needed.capacity), to_text(needed.all() - needed.capacity)),
+        needed.all() - needed.capacity};
   }
   return {Lack::kHostMemory,
           fmt::format("host memory: {} of a server needed for a pass of {}, which has {}: {} too much",
                       to_text(needed.host), samples, to_text(needed.host_capacity),
-                      to_text(needed.host - needed.host_capacity))};
+                      to_text(needed.host - needed.host_capacity)),
+          needed.host - needed.host_capacity};
+}
+
+void Misses::add(const std::string& way, const Miss& miss) {
+  if (miss.of_memory() && std::find(ways_.begin(), ways_.end(), way) == ways_.end()) ways_.push_back(way);
+  const bool nearer = miss.of_memory() &&
+                      (!nearest_.of_memory() || std::pair(miss.lack == Lack::kHostMemory, miss.too_much) <
+                                                    std::pair(nearest_.lack == Lack::kHostMemory, nearest_.too_much));
+  if (nearest_.lack != Lack::kNothingSaid && !nearer) return;
+  nearest_ = miss;
+  way_ = way;
+}
+
+std::string Misses::words() const {
+  if (ways_.size() < 2) return nearest_.words;
+  return fmt::format("{} {} ways tried fits; nearest {}: {}", kNoWay, ways_.size(), way_, nearest_.words);
 }
 
 std::string title_of(const Scenario& scenario, bool one_batch) {
@@ -265,7 +285,9 @@ tl::unexpected<Error> no_choice(const std::vector<ServerChoice>& all, const std:
                                 const Limits& limits) {
   constexpr std::size_t kShown = 8;
   std::vector<std::string> notes;
+  const auto tried = [](const answer::NoChoice& one) { return one.why.starts_with(kNoWay); };
   std::string what = "no server can run this job";
+  if (std::any_of(infeasible.begin(), infeasible.end(), tried)) what += " in any of the ways tried";
   if (!all.empty()) {
     const ServerChoice& fastest = fastest_of(all);
     const ServerChoice& cheapest = cheapest_of(all);

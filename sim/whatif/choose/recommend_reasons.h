@@ -29,8 +29,22 @@ enum class Lack { kNothingSaid, kRefused, kBatch, kGpuMemory, kHostMemory };
 struct Miss {
   Lack lack = Lack::kNothingSaid;
   std::string words;
+  DataSize too_much{};  // of memory
 
   [[nodiscard]] bool of_memory() const { return lack == Lack::kGpuMemory || lack == Lack::kHostMemory; }
+};
+
+/// Why none of the ways that were tried gives a choice.
+class Misses {
+ public:
+  void add(const std::string& way, const Miss& miss);
+  /// Of what lacks memory by how it comes nearest, else the first.
+  [[nodiscard]] std::string words() const;
+
+ private:
+  std::vector<std::string> ways_;  // that lack memory, each once
+  std::string way_;                // of `nearest_`
+  Miss nearest_;
 };
 
 /// What a pass of so many samples lacks that does not fit.
