@@ -161,15 +161,15 @@ std::string outside(const std::vector<ServerChoice>& choices, const Limits& limi
 }
 
 std::vector<std::string> would_help(const answer::Recommendation& result, const std::vector<ServerChoice>& all,
-                                    std::int64_t max_nodes) {
+                                    std::int64_t max_nodes, const std::optional<ServerChoice>& more) {
   std::vector<std::string> lines;
   add_deadlines(result, all, lines);
   add_price(result, lines);
   add_budget(result, all, lines);
-  const ServerChoice& fastest = result.choices[result.fastest];
-  if (fastest.nodes == max_nodes) {
-    lines.push_back(fmt::format("more than {} {} (--max-nodes): the fastest choice has as many as are allowed",
-                                to_text(max_nodes), in_number(max_nodes, "server")));
+  if (more) {
+    lines.push_back(fmt::format("more than {} {} (--max-nodes): {} in {} instead of {}, for {}", to_text(max_nodes),
+                                in_number(max_nodes, "server"), name_of_choice(*more), to_text(more->time()),
+                                to_text(result.choices[result.fastest].time()), to_text(more->cost())));
   }
   return lines;
 }

@@ -56,9 +56,11 @@ class Misses {
 /// Which limit keeps the choices of one type out, and by how much at the least. Requires one choice.
 [[nodiscard]] std::string outside(const std::vector<answer::ServerChoice>& choices, const Limits& limits);
 
-/// What would make another choice the answer; `all` are those inside the limits and beyond them, the cheapest first.
+/// What would make another choice the answer; `all` are those inside the limits and beyond them, the cheapest first;
+/// `more`: the fastest on more than `max_nodes`, if that is faster.
 [[nodiscard]] std::vector<std::string> would_help(const answer::Recommendation& result,
-                                                  const std::vector<answer::ServerChoice>& all, std::int64_t max_nodes);
+                                                  const std::vector<answer::ServerChoice>& all, std::int64_t max_nodes,
+                                                  const std::optional<answer::ServerChoice>& more);
 
 /// What the answer takes for granted.
 [[nodiscard]] std::vector<std::string> notes_of(const Scenario& scenario, bool precision_stated,
