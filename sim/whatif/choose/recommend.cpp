@@ -19,6 +19,7 @@
 #include "ddlsim/whatif/stalls.h"
 #include "predict/prediction.h"
 #include "scenario/setting_values.h"
+#include "scenario/settings.h"
 #include "scenario/stated_runs.h"
 
 namespace ddlsim::whatif {
@@ -59,7 +60,7 @@ class Recommender {
   Expected<answer::Recommendation> answer();
 
  private:
-  [[nodiscard]] std::vector<std::string> names() const;
+  [[nodiscard]] Expected<std::vector<std::string>> names() const;
   Expected<void> add_candidate(const std::string& name);
   void try_type(std::size_t number);
   bool try_way(std::size_t candidate, Scenario& scenario, const Way& way, std::int64_t global_batch, Miss& miss);
@@ -68,8 +69,8 @@ class Recommender {
   [[nodiscard]] std::optional<std::int64_t> micro_batch(Scenario& scenario, std::int64_t share, Miss& miss) const;
   void judge(const std::vector<ServerChoice>& all, answer::Recommendation& result);
   Expected<void> predict_best(answer::Recommendation& result);
-  [[nodiscard]] Scenario scenario_of(const Trial& tried) const;
   std::optional<ServerChoice> faster_on_more(const answer::Recommendation& result);
+  [[nodiscard]] Scenario scenario_of(const Trial& tried) const;
 
   const io::Catalog& catalog_;
   Asked asked_;
@@ -85,8 +86,8 @@ class Recommender {
 };
 
 /// The types to try: the one that is named, else those of the clouds and those whose price is stated by name.
-std::vector<std::string> Recommender::names() const {
-  if (asked_.node) return {*asked_.node};
+Expected<std::vector<std::string>> Recommender::names() const {
+  if (asked_.node) return std::vector{*asked_.node};
   std::vector<std::string> names;
   for (const std::string& id : catalog_.ids(io::Kind::kInstances)) {
     const auto node = catalog_.node(id);
@@ -94,7 +95,9 @@ std::vector<std::string> Recommender::names() const {
   }
   for (const Override& setting : asked_.settings) {
     if (setting.path != "price") continue;
-    for (std::string& named : servers_priced(catalog_, setting.value)) names.push_back(std::move(named));
+    const auto priced = servers_priced(catalog_, setting.value);
+    if (!priced) return at(priced.error(), setting);
+    names.insert(names.end(), priced->begin(), priced->end());
   }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -155,7 +158,9 @@ Expected<void> Recommender::gather() {
     return fail(ErrorCode::kUnsupported, "measured runs are of one kind of server, and this chooses among many", {},
                 {"name the kind they ran on: --node; another kind's step is that of `what-if --vs --node`"});
   }
-  auto all = names();
+  auto named = names();
+  if (!named) return tl::unexpected<Error>(named.error());
+  std::vector<std::string> all = std::move(*named);
   if (asked_.gpu && !asked_.node && !all.empty()) {
     if (auto kept = keep_with_gpu(catalog_, *asked_.gpu, all); !kept) return kept;
   }
@@ -300,13 +305,13 @@ bool Recommender::try_way(std::size_t candidate, Scenario& scenario, const Way& 
   const hardware::Cluster& cluster = scenario.cluster;
   ServerChoice choice{.node = cluster.node.id,
                       .nodes = cluster.nodes,
+                      .spares = shape.goodput ? shape.goodput->spares : 0,
                       .gpus = cluster.gpus(),
                       .batch = global_batch,
                       .micro_batch = *batch,
                       .passes = scenario.strategy.accumulation,
                       .strategy = cluster.gpus() == 1 && way.zero == 0 ? "one GPU" : way.words,
                       .price = *price_of_cluster(scenario, shape.goodput),
-                      .spares = shape.goodput ? shape.goodput->spares : 0,
                       .price_region = scenario.price_stated ? "" : cluster.node.tariff.region,
                       .price_date = scenario.price_stated ? "" : cluster.node.tariff.date,
                       .step = outline->step,
@@ -348,13 +353,19 @@ void Recommender::try_type(std::size_t number) {
       const bool tables = plan::has_tables(scenario) && scenario.cluster.gpus() > 1;
       if (tables && attempt({.words = "pearl", .kind = plan::StrategyKind::kPearl})) continue;
       if (whole || !miss.of_memory()) continue;
+      const std::size_t others = runnable_.size();
       for (const int zero : {1, 2, 3}) {
         if (scenario.cluster.gpus() > 1) attempt({.words = fmt::format("zero {}", zero), .zero = zero});
       }
       attempt({.words = "zero 3, recompute full", .zero = 3, .recompute = true});
       for (std::int64_t tensor = 2; tensor <= scenario.cluster.gpus_per_node; tensor *= 2) {
         attempt({.words = fmt::format("tp {}, zero 1", tensor), .zero = 1, .tensor = tensor});
-      const std::size_t others = runnable_.size();
+      }
+      // What takes longest is tried where nothing else fits.
+      for (std::int64_t tensor = 2; tensor <= scenario.cluster.gpus_per_node; tensor *= 2) {
+        if (runnable_.size() > others) break;
+        const std::string words = fmt::format("tp {}, zero 1, recompute full", tensor);
+        attempt({.words = words, .zero = 1, .recompute = true, .tensor = tensor});
       }
     }
   }
@@ -362,12 +373,6 @@ void Recommender::try_type(std::size_t number) {
 }
 
 Expected<answer::Recommendation> Recommender::answer() {
-      // What takes longest is tried where nothing else fits.
-      for (std::int64_t tensor = 2; tensor <= scenario.cluster.gpus_per_node; tensor *= 2) {
-        if (runnable_.size() > others) break;
-        const std::string words = fmt::format("tp {}, zero 1, recompute full", tensor);
-        attempt({.words = words, .zero = 1, .recompute = true, .tensor = tensor});
-      }
   answer::Recommendation result;
   for (std::size_t i = 0; i < candidates_.size(); ++i) try_type(i);
   if (!candidates_.empty()) result.title = title_of(candidates_.front().scenario, options_.epochs_by_batch.empty());
@@ -416,11 +421,6 @@ void Recommender::judge(const std::vector<ServerChoice>& all, answer::Recommenda
   result.infeasible = infeasible_;
 }
 
-/// The job of a choice, as it was tried.
-Scenario Recommender::scenario_of(const Trial& tried) const {
-  Scenario scenario = candidates_[tried.candidate].scenario;
-  scenario.cluster.nodes = tried.choice.nodes;
-  scenario.batch = tried.choice.micro_batch;
 /// The fastest choice on more servers than are allowed, where that is faster: of the next counts that it spreads over,
 /// up to twice as many. Nothing where somebody states how many.
 std::optional<ServerChoice> Recommender::faster_on_more(const answer::Recommendation& result) {
@@ -444,6 +444,11 @@ std::optional<ServerChoice> Recommender::faster_on_more(const answer::Recommenda
   return std::nullopt;
 }
 
+/// The job of a choice, as it was tried.
+Scenario Recommender::scenario_of(const Trial& tried) const {
+  Scenario scenario = candidates_[tried.candidate].scenario;
+  scenario.cluster.nodes = tried.choice.nodes;
+  scenario.batch = tried.choice.micro_batch;
   scenario.strategy.accumulation = tried.choice.passes;
   if (tried.choice.training.epochs) scenario.training.epochs = tried.choice.training.epochs;
   share_by(tried.way, scenario);
@@ -485,22 +490,7 @@ Expected<answer::Recommendation> recommend(const io::Catalog& catalog, std::span
                                            const RecommendOptions& options) {
   auto asked = take_apart(stated);
   if (!asked) return tl::unexpected<Error>(asked.error());
-  const auto length = std::find_if(stated.begin(), stated.end(), [](const Override& s) {
-    return s.path == "training.steps" || s.path == "training.epochs";
-  });
-  if (length != stated.end() && !options.epochs_by_batch.empty()) {
-    return fail(ErrorCode::kInvalidArgument, length->path + " beside a table of epochs by global batch", length->where,
-                {"state one of them"});
-  }
-  if (asked->global_batch && !options.epochs_by_batch.empty()) {
-    const bool known = std::any_of(options.epochs_by_batch.begin(), options.epochs_by_batch.end(),
-                                   [&](const auto& row) { return row.global_batch == *asked->global_batch; });
-    if (!known) {
-      return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("no epochs for a global batch of {}", to_text(*asked->global_batch)), {},
-                  {"add a row to the file, or leave the global batch out"});
-    }
-  }
+  if (auto agree = check_epochs(*asked, stated, options); !agree) return tl::unexpected<Error>(agree.error());
   if (auto known = check_providers(catalog, options); !known) return tl::unexpected<Error>(known.error());
   if (auto sound = check_choice(catalog, stated, options); !sound) return tl::unexpected<Error>(sound.error());
   Recommender recommender(catalog, std::move(*asked), options);
