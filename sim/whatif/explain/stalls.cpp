@@ -326,6 +326,11 @@ Expected<answer::StallStudy> study_layers(const io::Catalog& catalog, std::span<
       study.notes.push_back("one server of as many GPUs: " + report->one_server);
     }
   }
+  if (states(stated, "input.dataset")) {
+    study.notes.emplace_back(
+        "stated, but without effect here: input.dataset: the study is of communication (leave --study "
+        "out for prep and fetch)");
+  }
   return study;
 }
 

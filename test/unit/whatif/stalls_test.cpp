@@ -246,3 +246,16 @@ TEST_CASE("stalls: somebody's own runs", "[unit][stalls]") {
     CHECK_FALSE(read(bad));
   }
 }
+
+TEST_CASE("stalls: the study of layers says that it reads no data set", "[unit][stalls]") {
+  const std::vector<Override> server{{"node", "p3.16xlarge", {}}};
+  std::vector<Override> reads = server;
+  reads.push_back({"input.dataset", "imagenet", {}});
+  const auto told = [](const answer::StallStudy& study) {
+    return std::any_of(study.notes.begin(), study.notes.end(), [](const std::string& note) {
+      return note.starts_with("stated, but without effect here: input.dataset");
+    });
+  };
+  CHECK_FALSE(told(study_layers(catalog(), server, {}).value()));
+  CHECK(told(study_layers(catalog(), reads, {}).value()));
+}
