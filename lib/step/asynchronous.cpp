@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "input_wait.h"
+#include "ddlsim/step/input_wait.h"
 #include "rounding.h"
 #include "slot_programs.h"
 

@@ -7,7 +7,7 @@
 
 #include "channel.h"
 #include "clocks.h"
-#include "input_wait.h"
+#include "ddlsim/step/input_wait.h"
 #include "rounding.h"
 
 namespace ddlsim::step {

@@ -8,7 +8,7 @@
 #include "asynchronous.h"
 #include "channel.h"
 #include "ddlsim/plan/order.h"
-#include "input_wait.h"
+#include "ddlsim/step/input_wait.h"
 #include "rounding.h"
 #include "slot_programs.h"
 #include "slot_state.h"

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <string_view>
@@ -122,6 +123,10 @@ Expected<std::vector<FleetPart>> read_fleet_parts(const std::vector<std::string>
     } else if (twice->sums != part->sums) {
       return fail(ErrorCode::kInvalidArgument, fmt::format("part {} is another one in {}", number, twice->file),
                   {file, 0, 0});
+    } else {
+      std::fputs(fmt::format("note: part {} is given twice, by {} and {}: it counts once\n", number, twice->file, file)
+                     .c_str(),
+                 stderr);
     }
   }
   constexpr std::size_t kMostNamed = 10;

@@ -32,11 +32,16 @@ struct Tally {
     if (why == nullptr) ++answered;
     if (why != nullptr && first_reason.empty()) first_reason = *why;
   }
-  /// The exit status; says why where nothing has an answer.
-  [[nodiscard]] int status() const {
+  /// The exit status; says why where nothing has an answer. A part of a grid may be empty.
+  [[nodiscard]] int status(const whatif::Shard& part) const {
+    if (rows == 0 && part.of > 1) {
+      std::fputs("note: the conditions leave no point of this part\n", stderr);
+      return kDone;
+    }
     if (rows == 0) {
-      std::fputs("note: the conditions leave no point\n", stderr);
-    } else if (answered == 0) {
+      return print(Error{ErrorCode::kInfeasible, "the conditions leave no point", {}, {}, {}});
+    }
+    if (answered == 0) {
       return print(Error{ErrorCode::kInfeasible, "no point has an answer", {}, {"the first: " + first_reason}, {}});
     }
     return kDone;
@@ -111,7 +116,7 @@ int into_database(const SweepQuestion& question, Answers& answers) {
   auto done = answers.to(take, after);
   if (done) done = store->finish();
   if (!done) return print(done.error());
-  return before > 0 ? kDone : tally.status();
+  return before > 0 ? kDone : tally.status(question.options.shard);
 }
 
 int into_lines(const SweepQuestion& question, Answers& answers) {
@@ -141,7 +146,7 @@ int into_lines(const SweepQuestion& question, Answers& answers) {
   if (done && table) done = sink->write(report::sweep_table(columns, kept, format));
   if (done) done = sink->close();
   if (!done) return sink->failed() ? kNoAnswer : print(done.error());
-  return tally.status();
+  return tally.status(question.options.shard);
 }
 
 }  // namespace

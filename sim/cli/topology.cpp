@@ -112,6 +112,12 @@ Expected<Source> from_scenario(const io::Catalog& catalog, std::vector<Override>
                     "(--socket-link)",
                     to_text(options.socket_link)));
   }
+  const bool one_leaf = flags.nodes_per_leaf.empty() || scenario->cluster.nodes <= options.fabric.nodes_per_leaf;
+  if (options.fabric.oversubscription > 1 && one_leaf) {
+    source.title.notes.push_back(
+        fmt::format("stated, but without effect here: --oversubscription, as all servers are on one leaf switch{}",
+                    flags.nodes_per_leaf.empty() ? " (--nodes-per-leaf)" : ""));
+  }
   return source;
 }
 

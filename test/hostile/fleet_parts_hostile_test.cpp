@@ -54,6 +54,7 @@ TEST_CASE("fleet: threads and parts change no byte", "[hostile][fleet]") {
     CHECK(output(merge) == one);
     merge.push_back(part(folder, command, "3/7", "again"));
     CHECK(output(merge) == one);
+    CHECK(run_program(merge, 60).err.find("note: part 3 is given twice, by ") != std::string::npos);
     Words whole{"fleet", "--json", "--merge"};
     whole.push_back((folder.path() / "whole").string());
     REQUIRE(run_program(plus(command, {"-o", whole.back()}), 60).status == 0);

@@ -190,6 +190,7 @@ std::vector<std::string> questions(const TempFolder& folder) {
           std::string("validate bench/accuracy/cases/ddp_csc.csv --row csc012"),
           std::string("validate bench/accuracy/cases/collectives_tc_aws.csv --row tcc001"),
           std::string("topology --node pcie-8xv100"),
+          std::string("topology --node g4dn.xlarge"),
           std::string("topology --node dgx-a100 --nodes 16 --nodes-per-leaf 8 --oversubscription 2"),
           std::string("topology --nccl-xml test/data/topology/nvswitch.xml"),
           std::string("collective --node dgx-a100 --nodes 2 --max 1M"),

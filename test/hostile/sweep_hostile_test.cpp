@@ -134,6 +134,14 @@ TEST_CASE("sweep: points without an answer are rows with their reason", "[hostil
   CHECK(none.status == kNoAnswer);
   CHECK(lines_of(none.out) == 17);
   CHECK_THAT(none.err, Contains("no point has an answer"));
+  // Nor has a grid without points; a part of a grid may have none.
+  const Words empty = plus(kSmall, {"--where", "nodes > 1000", "--format", "csv"});
+  const Outcome nothing = run_program(empty);
+  CHECK(nothing.status == kNoAnswer);
+  CHECK_THAT(nothing.err, Contains("the conditions leave no point"));
+  const TempFolder folder;
+  const std::string part = (folder.path() / "part.db").string();
+  CHECK(run_program(plus(kSmall, {"--where", "nodes > 1000", "--shard", "1/2", "-o", part})).status == 0);
 }
 
 TEST_CASE("sweep: files that are not its own stay as they are", "[hostile][sweep]") {

@@ -53,6 +53,18 @@ TEST_CASE("topology: wrong usage", "[hostile]") {
   refuses(2, {"--node", "dgx-a100", "--nodes-per-leaf", "0"}, {"--nodes-per-leaf"});
 }
 
+TEST_CASE("topology: an oversubscription of no leaf switch is said to be without effect", "[hostile]") {
+  const auto told = [](const Words& more) {
+    const Outcome run = run_program(plus({"topology", "--node", "dgx-a100", "--nodes", "4"}, more));
+    REQUIRE(run.status == 0);
+    return run.out.find("stated, but without effect here: --oversubscription") != std::string::npos;
+  };
+  CHECK(told({"--oversubscription", "2"}));
+  CHECK(told({"--oversubscription", "2", "--nodes-per-leaf", "4"}));
+  CHECK_FALSE(told({"--oversubscription", "2", "--nodes-per-leaf", "2"}));
+  CHECK_FALSE(told({"--oversubscription", "1"}));
+}
+
 TEST_CASE("topology: GPUs that meet in the host's memory have its rate first", "[hostile]") {
   const Outcome staged = run_program({"topology", "--node", "p2.8xlarge"});
   CHECK(staged.status == 0);

@@ -19,6 +19,7 @@ namespace ddlsim::answer {
 struct ServerChoice {
   std::string node;
   std::int64_t nodes = 1;
+  std::int64_t spares = 0;       // servers beside them that stand by; paid for
   std::int64_t gpus = 1;         // of all servers
   std::int64_t batch = 1;        // samples of a step over all replicas
   std::int64_t micro_batch = 1;  // samples of a replica and pass

@@ -8,6 +8,9 @@
 //   2. What then is left of every run, ln(measured / predicted with g), is a Gaussian process along GPUs per server,
 //      servers, batch, share of communication and split of the model (calib/run_posterior.h). At the configuration
 //      asked for it gives a factor on the whole step, and how sure that is.
+// Where a loader makes a step's batches beside it, runs speak of the rest of the step: it takes that times the factor,
+// or what the loader takes if that is longer (step/input_wait.h). Where a run took no longer than its loader does by
+// the model, that hides the rest: nobody knows which part made the difference, and the loader's keeps it as well.
 // In the breakdown all parts are longer by what the smallest configuration's residual says of the step (r0, which is 0
 // where the GPUs' speed took it up). What the other runs add is no kernel's: it is exposed communication where links of
 // another rate, from a fifth to five times the model's, make the largest run's step, of one server or of several, what
@@ -90,6 +93,8 @@ class OwnRuns {
   }
   /// Where the runs stand.
   [[nodiscard]] const std::vector<calib::RunPoint>& ran() const { return ran_; }
+  /// Whether a run took no longer than its loader does by the model.
+  [[nodiscard]] bool waited_for_input() const { return waited_for_input_; }
   /// What ran on the fewest GPUs.
   [[nodiscard]] const Scenario& smallest() const { return smallest_; }
   /// Runs of one configuration: the standard deviation of their log step, the largest of all configurations; 0: none
@@ -108,6 +113,7 @@ class OwnRuns {
   Scenario smallest_;
   std::int64_t most_per_server_ = 1;
   std::int64_t most_servers_ = 1;
+  bool waited_for_input_ = false;
   std::vector<calib::RunPoint> ran_;
   std::vector<Time> modelled_;           // the model's steps of `ran_`
   std::optional<bool> within_by_links_;  // nothing: no larger run of one server

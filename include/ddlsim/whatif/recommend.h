@@ -10,7 +10,7 @@
 //   strategy      all-reduce; with several servers also parameter servers on the workers' own machines; of a model with
 //                 tables also PEARL, which spreads them. Where a whole
 //                 copy of the model does not fit: ZeRO 1, 2, 3, ZeRO 3 with recomputation, and tensor parallelism
-//                 inside a server (2, 4, 8, ...) with ZeRO 1
+//                 inside a server (2, 4, 8, ...) with ZeRO 1; where none of them does, that with recomputation
 // A type whose price nobody knows is no choice, nor one over the deadline or the budget.
 //
 //   cheapest = argmin cost, fastest = argmin time, over all choices with time <= deadline and cost <= budget

@@ -223,6 +223,20 @@ std::optional<double> power_of_step(const Condition& condition) {
   return std::nullopt;
 }
 
+/// Of the metric's value the share that goes with the step. What a run takes once, or as often whatever its steps take
+/// (start-up, evaluation, checkpoints that it stands still for), does not; where something fails, what that costs goes
+/// with what is worked.
+double share_by_step(const Condition& condition, const answer::Prediction& prediction) {
+  const bool of_run = condition.metric == Metric::kTimeToTrain || condition.metric == Metric::kCost;
+  if (!of_run || !prediction.training) return 1;
+  const answer::Training& run = *prediction.training;
+  Time by_steps = run.stepping;
+  if (prediction.goodput) {
+    by_steps += (run.checkpoints + run.failures) * (run.stepping / (run.stepping + run.evaluation));
+  }
+  return std::min(by_steps / run.time(), 1.0);
+}
+
 /// Of the step.
 std::pair<double, double> relative_interval(const answer::Prediction& prediction) {
   return {prediction.interval_90.first / prediction.step_time, prediction.interval_90.second / prediction.step_time};
@@ -252,7 +266,8 @@ Expected<double> measure(const Condition& condition, const answer::Prediction& p
   auto expected = measure(condition, prediction);
   if (!expected) return expected;
   const double below = wants_short_steps(condition, *power) ? sure : 1 - sure;
-  return *expected * std::pow(bound_with(below, 1, relative_interval(prediction)), *power);
+  const double share = share_by_step(condition, prediction);
+  return *expected * (1 - share + share * std::pow(bound_with(below, 1, relative_interval(prediction)), *power));
 }
 
 std::optional<double> probability_of(const Condition& condition, const answer::Prediction& prediction) {
@@ -260,8 +275,10 @@ std::optional<double> probability_of(const Condition& condition, const answer::P
   if (!power) return std::nullopt;
   const auto expected = measure(condition, prediction);
   if (!expected || !(*expected > 0) || !(condition.target > 0)) return std::nullopt;
-  const double limit = std::pow(condition.target / *expected, *power);  // of the step, over the expected one
-  const double below = probability_below(limit, 1, relative_interval(prediction));
+  const double share = share_by_step(condition, prediction);
+  const double moved = (condition.target / *expected - (1 - share)) / share;
+  const double limit = moved > 0 ? std::pow(moved, *power) : 0.0;  // of the step, over the expected one
+  const double below = limit > 0 ? probability_below(limit, 1, relative_interval(prediction)) : 0.0;
   return wants_short_steps(condition, *power) ? below : 1 - below;
 }
 

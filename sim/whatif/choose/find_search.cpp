@@ -117,6 +117,11 @@ Expected<void> FindSearch::set_range(const FindOptions& options) {
   low_ = variable_.lowest;
   high_ = variable_.highest;
   if (variable_.path == "gpus_per_node") high_ = static_cast<double>(scenario_->cluster.node.gpus);
+  if (variable_.path == "gpu.power_limit") {
+    std::vector<Override> unlimited = base_;
+    std::erase_if(unlimited, [&](const Override& s) { return s.path == variable_.path; });
+    if (const auto free = resolve(catalog_, unlimited)) high_ = free->cluster.node.gpu.tdp.in(watts);
+  }
   for (const auto& [said, target, word] : {std::tuple{&options.from, &low_, "--from"}, {&options.to, &high_, "--to"}}) {
     if (!*said) continue;
     const auto value = parse_number_of(variable_.kind, **said);

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "choose/condition.h"
 #include "choose/recommend_reasons.h"
 #include "choose/recommend_types.h"
 #include "choose/recommend_ways.h"
@@ -15,10 +16,10 @@
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predictor.h"
-#include "ddlsim/whatif/ratio.h"
 #include "ddlsim/whatif/stalls.h"
 #include "predict/prediction.h"
 #include "scenario/setting_values.h"
+#include "scenario/settings.h"
 #include "scenario/stated_runs.h"
 
 namespace ddlsim::whatif {
@@ -59,7 +60,7 @@ class Recommender {
   Expected<answer::Recommendation> answer();
 
  private:
-  [[nodiscard]] std::vector<std::string> names() const;
+  [[nodiscard]] Expected<std::vector<std::string>> names() const;
   Expected<void> add_candidate(const std::string& name);
   void try_type(std::size_t number);
   bool try_way(std::size_t candidate, Scenario& scenario, const Way& way, std::int64_t global_batch, Miss& miss);
@@ -68,6 +69,7 @@ class Recommender {
   [[nodiscard]] std::optional<std::int64_t> micro_batch(Scenario& scenario, std::int64_t share, Miss& miss) const;
   void judge(const std::vector<ServerChoice>& all, answer::Recommendation& result);
   Expected<void> predict_best(answer::Recommendation& result);
+  std::optional<ServerChoice> faster_on_more(const answer::Recommendation& result);
   [[nodiscard]] Scenario scenario_of(const Trial& tried) const;
 
   const io::Catalog& catalog_;
@@ -84,8 +86,8 @@ class Recommender {
 };
 
 /// The types to try: the one that is named, else those of the clouds and those whose price is stated by name.
-std::vector<std::string> Recommender::names() const {
-  if (asked_.node) return {*asked_.node};
+Expected<std::vector<std::string>> Recommender::names() const {
+  if (asked_.node) return std::vector{*asked_.node};
   std::vector<std::string> names;
   for (const std::string& id : catalog_.ids(io::Kind::kInstances)) {
     const auto node = catalog_.node(id);
@@ -93,7 +95,9 @@ std::vector<std::string> Recommender::names() const {
   }
   for (const Override& setting : asked_.settings) {
     if (setting.path != "price") continue;
-    for (std::string& named : servers_priced(catalog_, setting.value)) names.push_back(std::move(named));
+    const auto priced = servers_priced(catalog_, setting.value);
+    if (!priced) return at(priced.error(), setting);
+    names.insert(names.end(), priced->begin(), priced->end());
   }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -154,7 +158,9 @@ Expected<void> Recommender::gather() {
     return fail(ErrorCode::kUnsupported, "measured runs are of one kind of server, and this chooses among many", {},
                 {"name the kind they ran on: --node; another kind's step is that of `what-if --vs --node`"});
   }
-  auto all = names();
+  auto named = names();
+  if (!named) return tl::unexpected<Error>(named.error());
+  std::vector<std::string> all = std::move(*named);
   if (asked_.gpu && !asked_.node && !all.empty()) {
     if (auto kept = keep_with_gpu(catalog_, *asked_.gpu, all); !kept) return kept;
   }
@@ -299,6 +305,7 @@ bool Recommender::try_way(std::size_t candidate, Scenario& scenario, const Way& 
   const hardware::Cluster& cluster = scenario.cluster;
   ServerChoice choice{.node = cluster.node.id,
                       .nodes = cluster.nodes,
+                      .spares = shape.goodput ? shape.goodput->spares : 0,
                       .gpus = cluster.gpus(),
                       .batch = global_batch,
                       .micro_batch = *batch,
@@ -325,7 +332,7 @@ void Recommender::try_type(std::size_t number) {
   const Candidate& candidate = candidates_[number];
   const std::size_t before = runnable_.size();
   Miss miss;
-  std::optional<std::string> first;
+  Misses missed;
   const bool own = asked_.strategy || !candidate.scenario.model->has_layers();
   for (const std::int64_t nodes : counts(candidate.scenario)) {
     for (const io::EpochsAtBatch& batch : batches(candidate.scenario)) {
@@ -335,7 +342,7 @@ void Recommender::try_type(std::size_t number) {
       const auto attempt = [&](const Way& way) {
         Scenario tried = scenario;
         const bool done = try_way(number, tried, way, batch.global_batch, miss);
-        if (!done && !first) first = miss.words;
+        if (!done) missed.add(way.words, miss);
         return done;
       };
       if (own) {
@@ -346,6 +353,7 @@ void Recommender::try_type(std::size_t number) {
       const bool tables = plan::has_tables(scenario) && scenario.cluster.gpus() > 1;
       if (tables && attempt({.words = "pearl", .kind = plan::StrategyKind::kPearl})) continue;
       if (whole || !miss.of_memory()) continue;
+      const std::size_t others = runnable_.size();
       for (const int zero : {1, 2, 3}) {
         if (scenario.cluster.gpus() > 1) attempt({.words = fmt::format("zero {}", zero), .zero = zero});
       }
@@ -353,9 +361,15 @@ void Recommender::try_type(std::size_t number) {
       for (std::int64_t tensor = 2; tensor <= scenario.cluster.gpus_per_node; tensor *= 2) {
         attempt({.words = fmt::format("tp {}, zero 1", tensor), .zero = 1, .tensor = tensor});
       }
+      // What takes longest is tried where nothing else fits.
+      for (std::int64_t tensor = 2; tensor <= scenario.cluster.gpus_per_node; tensor *= 2) {
+        if (runnable_.size() > others) break;
+        const std::string words = fmt::format("tp {}, zero 1, recompute full", tensor);
+        attempt({.words = words, .zero = 1, .recompute = true, .tensor = tensor});
+      }
     }
   }
-  if (runnable_.size() == before) infeasible_.push_back({candidate.node, first.value_or(miss.words)});
+  if (runnable_.size() == before) infeasible_.push_back({candidate.node, missed.words()});
 }
 
 Expected<answer::Recommendation> Recommender::answer() {
@@ -373,7 +387,7 @@ Expected<answer::Recommendation> Recommender::answer() {
   judge(all, result);
   if (result.choices.empty()) return no_choice(all, infeasible_, {options_.deadline, options_.budget});
   mark_best(result);
-  result.would_help = would_help(result, all, options_.max_nodes.value_or(kMostNodes));
+  result.would_help = would_help(result, all, options_.max_nodes.value_or(kMostNodes), faster_on_more(result));
   result.notes = notes_of(candidates_.front().scenario, asked_.precision, result);
   if (auto predicted = predict_best(result); !predicted) return tl::unexpected<Error>(predicted.error());
   add_notes_of_best(result);
@@ -407,6 +421,29 @@ void Recommender::judge(const std::vector<ServerChoice>& all, answer::Recommenda
   result.infeasible = infeasible_;
 }
 
+/// The fastest choice on more servers than are allowed, where that is faster: of the next counts that it spreads over,
+/// up to twice as many. Nothing where somebody states how many.
+std::optional<ServerChoice> Recommender::faster_on_more(const answer::Recommendation& result) {
+  constexpr int kTried = 3;
+  const Trial best = runnable_[inside_[result.fastest]];
+  const std::int64_t most = options_.max_nodes.value_or(kMostNodes);
+  if (asked_.nodes || best.choice.nodes != most) return std::nullopt;
+  int tried = 0;
+  for (std::int64_t nodes = most + 1; nodes <= 2 * most && tried < kTried; ++nodes) {
+    if (nodes > hardware::kMaxNodes) break;
+    Scenario scenario = candidates_[best.candidate].scenario;
+    scenario.cluster.nodes = nodes;
+    if (best.choice.training.epochs) scenario.training.epochs = best.choice.training.epochs;
+    Miss miss;
+    if (!try_way(best.candidate, scenario, best.way, best.choice.batch, miss)) continue;
+    ServerChoice more = std::move(runnable_.back().choice);
+    runnable_.pop_back();
+    ++tried;
+    if (more.time() < best.choice.time()) return more;
+  }
+  return std::nullopt;
+}
+
 /// The job of a choice, as it was tried.
 Scenario Recommender::scenario_of(const Trial& tried) const {
   Scenario scenario = candidates_[tried.candidate].scenario;
@@ -428,13 +465,6 @@ std::optional<double> first_epoch_share(const Scenario& scenario, const ServerCh
   return static_cast<double>(first_epoch_steps(scenario, shape)) / static_cast<double>(choice.training.steps);
 }
 
-/// That a run ends in time; it takes in proportion to its steps.
-double in_time(const ServerChoice& choice, const answer::Prediction& prediction, Time deadline) {
-  const std::pair<double, double> interval{prediction.interval_90.first / prediction.step_time,
-                                           prediction.interval_90.second / prediction.step_time};
-  return probability_below(deadline / choice.time(), 1, interval);
-}
-
 Expected<void> Recommender::predict_best(answer::Recommendation& result) {
   for (std::size_t i = 0; i < result.choices.size(); ++i) {
     const bool best = i == result.cheapest || i == result.fastest ||
@@ -444,7 +474,10 @@ Expected<void> Recommender::predict_best(answer::Recommendation& result) {
     auto prediction = predictor_.predict(scenario);
     if (!prediction) return tl::unexpected<Error>(prediction.error());
     ServerChoice& choice = result.choices[i];
-    if (options_.deadline) choice.in_deadline = in_time(choice, *prediction, *options_.deadline);
+    if (options_.deadline) {
+      const Condition in_time{.metric = Metric::kTimeToTrain, .target = options_.deadline->in(seconds)};
+      choice.in_deadline = probability_of(in_time, *prediction);
+    }
     choice.stalls = stalls_of(scenario, predictor_, first_epoch_share(scenario, choice));
     choice.prediction = std::move(*prediction);
   }
@@ -457,22 +490,7 @@ Expected<answer::Recommendation> recommend(const io::Catalog& catalog, std::span
                                            const RecommendOptions& options) {
   auto asked = take_apart(stated);
   if (!asked) return tl::unexpected<Error>(asked.error());
-  const auto length = std::find_if(stated.begin(), stated.end(), [](const Override& s) {
-    return s.path == "training.steps" || s.path == "training.epochs";
-  });
-  if (length != stated.end() && !options.epochs_by_batch.empty()) {
-    return fail(ErrorCode::kInvalidArgument, length->path + " beside a table of epochs by global batch", length->where,
-                {"state one of them"});
-  }
-  if (asked->global_batch && !options.epochs_by_batch.empty()) {
-    const bool known = std::any_of(options.epochs_by_batch.begin(), options.epochs_by_batch.end(),
-                                   [&](const auto& row) { return row.global_batch == *asked->global_batch; });
-    if (!known) {
-      return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("no epochs for a global batch of {}", to_text(*asked->global_batch)), {},
-                  {"add a row to the file, or leave the global batch out"});
-    }
-  }
+  if (auto agree = check_epochs(*asked, stated, options); !agree) return tl::unexpected<Error>(agree.error());
   if (auto known = check_providers(catalog, options); !known) return tl::unexpected<Error>(known.error());
   if (auto sound = check_choice(catalog, stated, options); !sound) return tl::unexpected<Error>(sound.error());
   Recommender recommender(catalog, std::move(*asked), options);

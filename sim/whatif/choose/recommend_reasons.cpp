@@ -29,6 +29,8 @@ const ServerChoice& cheapest_of(const std::vector<ServerChoice>& choices) {
                            [](const ServerChoice& a, const ServerChoice& b) { return a.cost() < b.cost(); });
 }
 
+constexpr std::string_view kNoWay = "none of the";
+
 /// "1 of them needs", "2 of them need".
 std::string_view verb_ending(std::int64_t count) { return count == 1 ? "s" : ""; }
 
@@ -60,7 +62,7 @@ void add_price(const answer::Recommendation& result, std::vector<std::string>& w
   const auto other = std::find_if(result.choices.begin(), result.choices.end(),
                                   [&](const ServerChoice& one) { return one.node != best.node; });
   if (other == result.choices.end()) return;
-  const PriceRate now = other->price / static_cast<double>(other->nodes);
+  const PriceRate now = other->price / static_cast<double>(other->nodes + other->spares);
   const std::string level = to_text(now * (best.cost() / other->cost()));
   if (level == to_text(now)) {
     would_help.push_back(fmt::format("{} below the {} it costs: {} is level with the cheapest", other->node, level,
@@ -95,14 +97,32 @@ std::string as_settings(const std::vector<std::pair<std::string, std::string>>& 
 Miss missing_memory(const plan::Needed& needed, std::int64_t batch, const Scenario& scenario) {
   const std::string samples = fmt::format("{} {}", batch, in_number(batch, scenario.model->sample));
   if (!needed.gpu_fits()) {
-    return {Lack::kGpuMemory, fmt::format("memory: {} needed for a pass of {}, {} has {}: {} too much",
-                                          to_text(needed.all()), samples, scenario.cluster.node.gpu.name,
-                                          to_text(needed.capacity), to_text(needed.all() - needed.capacity))};
+    return {
+        Lack::kGpuMemory,
+        fmt::format("memory: {} needed for a pass of {}, {} has {}: {} too much", to_text(needed.all()), samples,
+                    scenario.cluster.node.gpu.name, to_text(needed.capacity), to_text(needed.all() - needed.capacity)),
+        needed.all() - needed.capacity};
   }
   return {Lack::kHostMemory,
           fmt::format("host memory: {} of a server needed for a pass of {}, which has {}: {} too much",
                       to_text(needed.host), samples, to_text(needed.host_capacity),
-                      to_text(needed.host - needed.host_capacity))};
+                      to_text(needed.host - needed.host_capacity)),
+          needed.host - needed.host_capacity};
+}
+
+void Misses::add(const std::string& way, const Miss& miss) {
+  if (miss.of_memory() && std::find(ways_.begin(), ways_.end(), way) == ways_.end()) ways_.push_back(way);
+  const bool nearer = miss.of_memory() &&
+                      (!nearest_.of_memory() || std::pair(miss.lack == Lack::kHostMemory, miss.too_much) <
+                                                    std::pair(nearest_.lack == Lack::kHostMemory, nearest_.too_much));
+  if (nearest_.lack != Lack::kNothingSaid && !nearer) return;
+  nearest_ = miss;
+  way_ = way;
+}
+
+std::string Misses::words() const {
+  if (ways_.size() < 2) return nearest_.words;
+  return fmt::format("{} {} ways tried fits; nearest {}: {}", kNoWay, ways_.size(), way_, nearest_.words);
 }
 
 std::string title_of(const Scenario& scenario, bool one_batch) {
@@ -141,15 +161,15 @@ std::string outside(const std::vector<ServerChoice>& choices, const Limits& limi
 }
 
 std::vector<std::string> would_help(const answer::Recommendation& result, const std::vector<ServerChoice>& all,
-                                    std::int64_t max_nodes) {
+                                    std::int64_t max_nodes, const std::optional<ServerChoice>& more) {
   std::vector<std::string> lines;
   add_deadlines(result, all, lines);
   add_price(result, lines);
   add_budget(result, all, lines);
-  const ServerChoice& fastest = result.choices[result.fastest];
-  if (fastest.nodes == max_nodes) {
-    lines.push_back(fmt::format("more than {} {} (--max-nodes): the fastest choice has as many as are allowed",
-                                to_text(max_nodes), in_number(max_nodes, "server")));
+  if (more) {
+    lines.push_back(fmt::format("more than {} {} (--max-nodes): {} in {} instead of {}, for {}", to_text(max_nodes),
+                                in_number(max_nodes, "server"), name_of_choice(*more), to_text(more->time()),
+                                to_text(result.choices[result.fastest].time()), to_text(more->cost())));
   }
   return lines;
 }
@@ -265,7 +285,9 @@ tl::unexpected<Error> no_choice(const std::vector<ServerChoice>& all, const std:
                                 const Limits& limits) {
   constexpr std::size_t kShown = 8;
   std::vector<std::string> notes;
+  const auto tried = [](const answer::NoChoice& one) { return one.why.starts_with(kNoWay); };
   std::string what = "no server can run this job";
+  if (std::any_of(infeasible.begin(), infeasible.end(), tried)) what += " in any of the ways tried";
   if (!all.empty()) {
     const ServerChoice& fastest = fastest_of(all);
     const ServerChoice& cheapest = cheapest_of(all);

@@ -29,8 +29,22 @@ enum class Lack { kNothingSaid, kRefused, kBatch, kGpuMemory, kHostMemory };
 struct Miss {
   Lack lack = Lack::kNothingSaid;
   std::string words;
+  DataSize too_much{};  // of memory
 
   [[nodiscard]] bool of_memory() const { return lack == Lack::kGpuMemory || lack == Lack::kHostMemory; }
+};
+
+/// Why none of the ways that were tried gives a choice.
+class Misses {
+ public:
+  void add(const std::string& way, const Miss& miss);
+  /// Of what lacks memory by how it comes nearest, else the first.
+  [[nodiscard]] std::string words() const;
+
+ private:
+  std::vector<std::string> ways_;  // that lack memory, each once
+  std::string way_;                // of `nearest_`
+  Miss nearest_;
 };
 
 /// What a pass of so many samples lacks that does not fit.
@@ -42,9 +56,11 @@ struct Miss {
 /// Which limit keeps the choices of one type out, and by how much at the least. Requires one choice.
 [[nodiscard]] std::string outside(const std::vector<answer::ServerChoice>& choices, const Limits& limits);
 
-/// What would make another choice the answer; `all` are those inside the limits and beyond them, the cheapest first.
+/// What would make another choice the answer; `all` are those inside the limits and beyond them, the cheapest first;
+/// `more`: the fastest on more than `max_nodes`, if that is faster.
 [[nodiscard]] std::vector<std::string> would_help(const answer::Recommendation& result,
-                                                  const std::vector<answer::ServerChoice>& all, std::int64_t max_nodes);
+                                                  const std::vector<answer::ServerChoice>& all, std::int64_t max_nodes,
+                                                  const std::optional<answer::ServerChoice>& more);
 
 /// What the answer takes for granted.
 [[nodiscard]] std::vector<std::string> notes_of(const Scenario& scenario, bool precision_stated,

@@ -115,6 +115,26 @@ Expected<void> keep_with_gpu(const io::Catalog& catalog, const std::string& gpu,
   return {};
 }
 
+Expected<void> check_epochs(const Asked& asked, std::span<const Override> stated, const RecommendOptions& options) {
+  const auto length = std::find_if(stated.begin(), stated.end(), [](const Override& s) {
+    return s.path == "training.steps" || s.path == "training.epochs";
+  });
+  if (length != stated.end() && !options.epochs_by_batch.empty()) {
+    return fail(ErrorCode::kInvalidArgument, length->path + " beside a table of epochs by global batch", length->where,
+                {"state one of them"});
+  }
+  if (asked.global_batch && !options.epochs_by_batch.empty()) {
+    const bool known = std::any_of(options.epochs_by_batch.begin(), options.epochs_by_batch.end(),
+                                   [&](const auto& row) { return row.global_batch == *asked.global_batch; });
+    if (!known) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("no epochs for a global batch of {}", to_text(*asked.global_batch)), {},
+                  {"add a row to the file, or leave the global batch out"});
+    }
+  }
+  return {};
+}
+
 Expected<void> check_region(const RecommendOptions& options) {
   if (!options.prices || options.region.empty()) return {};
   std::vector<std::string> regions;
@@ -126,7 +146,7 @@ Expected<void> check_region(const RecommendOptions& options) {
               {suggestion(options.region, regions), "leave --region out for the cheapest of all"});
 }
 
-std::vector<std::string> servers_priced(const io::Catalog& catalog, const std::string& prices) {
+Expected<std::vector<std::string>> servers_priced(const io::Catalog& catalog, const std::string& prices) {
   std::vector<std::string> names;
   for (std::size_t start = 0; start <= prices.size();) {
     const std::size_t comma = std::min(prices.find(',', start), prices.size());
@@ -136,7 +156,9 @@ std::vector<std::string> servers_priced(const io::Catalog& catalog, const std::s
     if (equals == std::string::npos) continue;
     part = part.substr(std::min(part.find_first_not_of(' '), equals), equals);
     const std::string name = part.substr(0, part.rfind('='));
-    if (const auto node = catalog.node(name)) names.push_back(io::is_path(name) ? name : node->id);
+    const auto node = catalog.node(name);
+    if (!node) return tl::unexpected<Error>(node.error());
+    names.push_back(io::is_path(name) ? name : node->id);
   }
   return names;
 }

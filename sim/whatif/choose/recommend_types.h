@@ -36,11 +36,17 @@ struct Asked {
 [[nodiscard]] Expected<void> keep_with_gpu(const io::Catalog& catalog, const std::string& gpu,
                                            std::vector<std::string>& servers);
 
+/// Errors: kInvalidArgument for a length of the run beside a table of epochs by batch, and for a global batch that the
+/// table does not have.
+[[nodiscard]] Expected<void> check_epochs(const Asked& asked, std::span<const Override> stated,
+                                          const RecommendOptions& options);
+
 /// Errors: kNotFound for a region that the price list does not have.
 [[nodiscard]] Expected<void> check_region(const RecommendOptions& options);
 
 /// The servers that a setting `price` names: "dgx-a100=12 $/h, mine.yaml=3 $/h"; files of the user's by their paths.
-[[nodiscard]] std::vector<std::string> servers_priced(const io::Catalog& catalog, const std::string& prices);
+/// Errors: of a name that is no server's.
+[[nodiscard]] Expected<std::vector<std::string>> servers_priced(const io::Catalog& catalog, const std::string& prices);
 
 /// The server's price by the cheapest row of the price list for it; none without one. Requires a list.
 void take_listed(const RecommendOptions& options, const io::Catalog& catalog, Scenario& scenario);

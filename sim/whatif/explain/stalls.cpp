@@ -11,9 +11,11 @@
 #include "ddlsim/io/table_file.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/workload/variant.h"
 #include "scenario/settings.h"
+#include "scenario/stated_runs.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -151,8 +153,10 @@ class Stash {
     }
     settings.push_back({"node", id, {}});
     settings.push_back({"nodes", "1", {}});
-    auto whole = resolved(settings);
+    // Runs are of the job's own servers, and no measurement of the other: they correct it as they do an alternative.
+    auto whole = resolved(without_runs(settings));
     if (!whole) return tl::unexpected<Error>(whole.error());
+    if (job_.own_runs) whole = corrected(std::move(*whole), job_.own_runs);
     whole->input.dataset = nullptr;
     const hardware::Cluster& cluster = whole->cluster;
     if (cluster.node.gpu.id != job_.cluster.node.gpu.id || cluster.gpus() != gpus) {
@@ -321,6 +325,11 @@ Expected<answer::StallStudy> study_layers(const io::Catalog& catalog, std::span<
       study.title = report->title.substr(report->title.find(", ") + 2);
       study.notes.push_back("one server of as many GPUs: " + report->one_server);
     }
+  }
+  if (states(stated, "input.dataset")) {
+    study.notes.emplace_back(
+        "stated, but without effect here: input.dataset: the study is of communication (leave --study "
+        "out for prep and fetch)");
   }
   return study;
 }

@@ -252,6 +252,17 @@ Expected<void> Fleet::add_table(std::istream& stream, const std::string& file,
                              {"look at its architecture"},
                              {}});
     }
+    const bool of_one_server =
+        job.architecture == Architecture::k1wng || job.architecture == Architecture::kAllReduceLocal;
+    const std::int64_t most = state_->setting.gpus_per_server;
+    if (architecture && of_one_server && job.cnodes > most) {
+      errors.push_back(Error{ErrorCode::kInvalidArgument,
+                             fmt::format("a job of {} is on one server, which has {} GPUs, not on {}",
+                                         name_of(workload::kArchitectures, *architecture), most, job.cnodes),
+                             reader->where(2),
+                             {"look at its architecture, or name a setting of larger servers: --setting"},
+                             {}});
+    }
     job.features = {.flops = flops(amount(3)),
                     .memory_access = bytes(amount(4)),
                     .input = bytes(amount(5)),

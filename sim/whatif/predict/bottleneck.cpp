@@ -90,27 +90,34 @@ std::array<Resource, 12> resources_of(const Question& question, const Laid& laid
 }
 
 /// What of its step a job loses no more where something is faster; zero where it loses more.
-Time gain_by(const cost::Variation& faster, const Question& question, const Laid& laid) {
+Time gain_by(const cost::Variation& faster, const Question& question, const Laid& laid, const RunCorrection* runs) {
   const auto varied = lay_out(question, faster, answer::Detail::kTime);
-  return varied ? max(laid.line.step - varied->line.step, Time::zero()) : Time::zero();
+  if (!varied) return {};
+  if (runs == nullptr) return max(laid.line.step - varied->line.step, Time::zero());
+  const Time besides = spoken_of(laid, true) * (runs->factor - runs->parts);
+  const Time step = step_beside_loader(*varied, spoken_of(*varied, true) * runs->parts + besides);
+  return max(runs->step - step, Time::zero()) / runs->parts;
 }
 
 }  // namespace
 
 Time gain_of_faster(Time part) { return part * kAtMost; }
 
-Bottleneck bottleneck_of(const Question& question, const Laid& laid) {
+Bottleneck bottleneck_of(const Question& question, const Laid& laid, const RunCorrection* runs) {
   const Time step = laid.line.step;
+  if (runs != nullptr && !runs->apart) runs = nullptr;
+  // A loader's gain over that share of the rest may be more than its own.
+  const double at_most = kAtMost * (runs != nullptr ? std::max(1.0, 1 / runs->parts) : 1.0);
   const answer::Breakdown& parts = laid.line.parts;
   if (parts.bubble > step / 2.0) return {"pipeline bubble", gain_of_faster(parts.bubble)};
   const auto resources = resources_of(question, laid);
   std::string_view best = resources.front().name;
   Time most;
   for (const Resource& resource : resources) {
-    if (resource.busy * kAtMost <= most) break;
+    if (resource.busy * at_most <= most) break;
     cost::Variation faster;
     faster.*resource.speed = kFaster;
-    const Time gain = gain_by(faster, question, laid);
+    const Time gain = gain_by(faster, question, laid, runs);
     if (gain > most) {
       most = gain;
       best = resource.name;
@@ -123,7 +130,7 @@ Bottleneck bottleneck_of(const Question& question, const Laid& laid) {
   if (on_network * kAtMost > most) {
     cost::Variation both;
     both.network = both.pcie = kFaster;
-    if (const Time gain = gain_by(both, question, laid); gain > most) return {"network", gain};
+    if (const Time gain = gain_by(both, question, laid, runs); gain > most) return {"network", gain};
   }
   constexpr double kAlmostNothing = 0.25;
   if (parts.communication_exposed > step / 2.0 && most < step * (kAtMost * kAlmostNothing)) {

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "ddlsim/plan/order.h"
+#include "ddlsim/step/input_wait.h"
 #include "ddlsim/support/lower_case.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
@@ -77,45 +79,79 @@ double fixed_share(const Question& question) {
   return busy > Time::zero() ? std::clamp(issued / busy, 0.0, 1.0) : 0.0;
 }
 
-calib::RunPoint point_of(const Question& question, Time step) {
+namespace {
+
+Time waiting_beside(const Laid& laid, Time busy) {
+  const plan::StepPlan& plan = *laid.step->plan;
+  const std::int64_t passes = plan.folds ? plan.micro_batches : plan::passes_of(plan::pipeline_of(plan));
+  return step::input_wait(*laid.step, laid.line.host_link, busy, static_cast<double>(passes)).exposed;
+}
+
+}  // namespace
+
+bool loads_apart(const OwnRuns& runs, const Laid& laid) {
+  return laid.step && laid.step->loader && !runs.waited_for_input();
+}
+
+Time spoken_of(const Laid& laid, bool apart) {
+  return apart ? laid.line.step - laid.line.parts.input_exposed : laid.line.step;
+}
+
+// Beside what the line says, which may be of several steps.
+Time step_beside_loader(const Laid& laid, Time busy) {
+  const Time more = waiting_beside(laid, busy) - waiting_beside(laid, spoken_of(laid, true));
+  return busy + max(laid.line.parts.input_exposed + more, Time::zero());
+}
+
+calib::RunPoint point_of(const Question& question, const Laid& laid, bool apart) {
   const Scenario& scenario = question.scenario;
   calib::RunPoint point = configuration_of(scenario);
   point.fixed = fixed_share(question);
   Scenario slower = scenario;
   slower.gpu_time_factor.set(scenario.gpu_time_factor * kSlowerGpu);
   const Question again{slower, question.fidelity, question.plan, question.kinds, question.layers};
-  if (const auto laid = lay_out(again, {}, answer::Detail::kTime)) {
-    point.communication = share_beside_gpu(step, laid->line.step);
+  if (const auto other = lay_out(again, {}, answer::Detail::kTime)) {
+    point.communication = share_beside_gpu(spoken_of(laid, apart), spoken_of(*other, apart));
   }
   return point;
 }
 
-Time corrected_step(const Question& question, Time step) {
-  if (!question.scenario.own_runs) return step;
-  return step * std::exp(question.scenario.own_runs->posterior().at(point_of(question, step)).residual);
+Time corrected_step(const Question& question, const Laid& laid) {
+  if (!question.scenario.own_runs) return laid.line.step;
+  const OwnRuns& runs = *question.scenario.own_runs;
+  const bool apart = loads_apart(runs, laid);
+  const Time spoken = spoken_of(laid, apart) * std::exp(runs.posterior().at(point_of(question, laid, apart)).residual);
+  return apart ? step_beside_loader(laid, spoken) : spoken;
 }
 
-RunCorrection correction_of(const Question& question, const answer::Timeline& line) {
+RunCorrection correction_of(const Question& question, const Laid& laid) {
   const OwnRuns& runs = *question.scenario.own_runs;
   RunCorrection found;
-  found.point = point_of(question, line.step);
+  found.apart = loads_apart(runs, laid);
+  found.point = point_of(question, laid, found.apart);
   const calib::RunEstimate estimate = runs.posterior().at(found.point);
   found.factor = std::exp(estimate.residual);
   found.deviation = std::hypot(estimate.deviation, runs.scatter());
   found.parts = std::exp(estimate.kept);
   found.by_links = question.gpus() > 1 && runs.by_links(question.scenario.cluster.nodes > 1);
-  const Time more = line.step * (found.factor - found.parts);
+  const Time spoken = spoken_of(laid, found.apart);
+  found.step = spoken * found.factor;
+  if (found.apart) {
+    found.step = step_beside_loader(laid, spoken * found.factor);
+    found.input = found.step - spoken * found.factor;
+  }
+  const Time more = spoken * (found.factor - found.parts);
   if (more >= Time::zero()) {
     (found.by_links ? found.sent : found.unexplained) = more;
     return found;
   }
-  const Time exposed = line.parts.communication_exposed;
-  if (!found.by_links || exposed >= line.step) {
+  const Time exposed = laid.line.parts.communication_exposed;
+  if (!found.by_links || exposed >= spoken) {
     found.parts = found.factor;
   } else if (exposed * found.parts + more >= Time::zero()) {
     found.sent = more;
   } else {  // none is left
-    found.parts = found.factor * (line.step / (line.step - exposed));
+    found.parts = found.factor * (spoken / (spoken - exposed));
     found.sent = Time::zero() - exposed * found.parts;
   }
   return found;
@@ -123,20 +159,34 @@ RunCorrection correction_of(const Question& question, const answer::Timeline& li
 
 namespace {
 
+/// As step/schedule.h names it.
+constexpr std::string_view kWaitingForInput = "waiting for input";
+
 /// The parts of a step, as they add up to it.
 void correct_parts(const RunCorrection& found, answer::Prediction& prediction) {
   answer::Breakdown& parts = prediction.breakdown;
+  const Time waited = parts.input_exposed;
   for (Time* part : {&parts.compute, &parts.memory, &parts.launch, &parts.communication, &parts.communication_exposed,
                      &parts.input_exposed, &parts.bubble, &parts.other, &parts.host_update}) {
     *part = *part * found.parts;
   }
+  if (found.apart) parts.input_exposed = found.input;
   parts.communication_exposed = max(parts.communication_exposed + found.sent, Time::zero());
   parts.communication = max(parts.communication + found.sent, parts.communication_exposed);
   parts.unexplained = found.unexplained;
   parts.other += found.unexplained;
   // What is sent in less time than the model's is taken from no segment by itself.
   const bool less = found.sent < Time::zero();
-  for (answer::Segment& one : prediction.critical_path) one.time = one.time * (less ? found.factor : found.parts);
+  const double longer = less ? found.factor : found.parts;
+  bool told = !found.apart;
+  for (answer::Segment& one : prediction.critical_path) {
+    const bool input = !told && one.name == kWaitingForInput;
+    one.time = input ? found.input + (one.time - waited) * longer : one.time * longer;
+    told = told || input;
+  }
+  if (!told && found.input > Time::zero()) {
+    prediction.critical_path.push_back({std::string(kWaitingForInput), found.input});
+  }
   if (found.sent > Time::zero()) prediction.critical_path.push_back({"communication beyond the model's", found.sent});
   if (found.unexplained > Time::zero()) {
     prediction.critical_path.push_back({"measured, unexplained", found.unexplained});
@@ -180,23 +230,21 @@ std::pair<double, double> ends_of(const Question& question, const RunCorrection&
 
 }  // namespace
 
-void correct(const Question& question, const answer::Timeline& line, Time gain, const std::pair<Time, Time>& unmeasured,
-             answer::Prediction& prediction) {
+void correct(const Question& question, const answer::Timeline& line, const RunCorrection& found, Time gain,
+             const std::pair<Time, Time>& unmeasured, answer::Prediction& prediction) {
   const OwnRuns& runs = *question.scenario.own_runs;
-  const RunCorrection found = correction_of(question, line);
+  const double longer = found.step / line.step;
   const calib::RunPoint& point = found.point;
   const calib::RunPoint one_gpu{
       .batch = point.batch, .fixed = point.fixed, .split = point.split, .software = point.software};
-  prediction.step_time = prediction.step_time * found.factor;
+  prediction.step_time = found.step;
   correct_parts(found, prediction);
   correct_bottleneck(found, gain, prediction);
-  if (prediction.bounds) {
-    prediction.bounds = {prediction.bounds->first * found.factor, prediction.bounds->second * found.factor};
-  }
-  prediction.throughput_samples_per_second /= found.factor;
-  prediction.scaling_efficiency *= std::exp(runs.posterior().at(one_gpu).residual) / found.factor;
-  prediction.mfu /= found.factor;
-  prediction.hfu /= found.factor;
+  if (prediction.bounds) prediction.bounds = {prediction.bounds->first * longer, prediction.bounds->second * longer};
+  prediction.throughput_samples_per_second /= longer;
+  prediction.scaling_efficiency *= std::exp(runs.posterior().at(one_gpu).residual) / longer;
+  prediction.mfu /= longer;
+  prediction.hfu /= longer;
   const auto [below, above] = ends_of(question, found, line.step, unmeasured);
   prediction.interval_90 = {prediction.step_time * std::exp(below), prediction.step_time * std::exp(above)};
   prediction.provenance = runs.covers(point) ? Provenance::kInterpolated : Provenance::kExtrapolated;

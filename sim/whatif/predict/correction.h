@@ -6,6 +6,7 @@
 #include "ddlsim/answer/prediction.h"
 #include "ddlsim/answer/timeline.h"
 #include "ddlsim/calib/run_posterior.h"
+#include "ddlsim/whatif/own_runs.h"
 #include "predict/question.h"
 
 namespace ddlsim::whatif {
@@ -29,16 +30,28 @@ inline constexpr double kSlowerGpu = 1.1;
 /// wait for whatever its samples. 0 to 1; 0 of kernels that are launched together (CUDA graphs).
 [[nodiscard]] double fixed_share(const Question& question);
 
-/// Where a question stands along its runs; `step` is its answer without a correction.
-[[nodiscard]] calib::RunPoint point_of(const Question& question, Time step);
+/// Whether a step's loader makes its batches as it does, whatever runs say of the rest: unless they waited for theirs.
+[[nodiscard]] bool loads_apart(const OwnRuns& runs, const Laid& laid);
+
+/// A step whose loader works apart, where all the rest of it takes `busy`.
+[[nodiscard]] Time step_beside_loader(const Laid& laid, Time busy);
+
+/// What runs speak of: the step, without its wait for input where its loader works apart.
+[[nodiscard]] Time spoken_of(const Laid& laid, bool apart);
+
+/// Where a question stands along its runs; `laid` is its answer without a correction.
+[[nodiscard]] calib::RunPoint point_of(const Question& question, const Laid& laid, bool apart);
 
 /// The step alone, if the scenario has runs of its own; else as it is.
-[[nodiscard]] Time corrected_step(const Question& question, Time step);
+[[nodiscard]] Time corrected_step(const Question& question, const Laid& laid);
 
 /// What a scenario's own runs make of the model's step.
 struct RunCorrection {
   calib::RunPoint point;
-  double factor = 1;     // of the step
+  double factor = 1;     // of what they speak of
+  Time step{};           // corrected
+  bool apart = false;    // its wait for input is no part of that
+  Time input{};          // that wait then
   double deviation = 0;  // of its logarithm
   double parts = 1;      // of every part, but for what follows
   Time sent{};           // exposed communication besides; less than zero: less of it
@@ -46,13 +59,13 @@ struct RunCorrection {
   bool by_links = false;  // what runs took beside the smallest is explained by them
 };
 
-/// `line`: the step and its parts without a correction.
-[[nodiscard]] RunCorrection correction_of(const Question& question, const answer::Timeline& line);
+/// `laid`: the step and its parts without a correction.
+[[nodiscard]] RunCorrection correction_of(const Question& question, const Laid& laid);
 
 /// The step, its parts, what bounds it and its interval as the scenario's own runs say. `line`: without them; `gain`:
-/// what the model's bottleneck gains when 10 % faster; `unmeasured`: the interval without runs.
-void correct(const Question& question, const answer::Timeline& line, Time gain, const std::pair<Time, Time>& unmeasured,
-             answer::Prediction& prediction);
+/// what the bottleneck gains when 10 % faster, but for found.parts; `unmeasured`: the interval without runs.
+void correct(const Question& question, const answer::Timeline& line, const RunCorrection& found, Time gain,
+             const std::pair<Time, Time>& unmeasured, answer::Prediction& prediction);
 
 /// What was learnt, before all other notes, and how well the step is known: of its interval as it stands. `model`: the
 /// step without runs.

@@ -238,6 +238,23 @@ std::vector<std::string> spreads(std::span<const OwnRun> runs) {
   return texts;
 }
 
+/// Whether a run took no longer than its loader does, as the model has it: what else there was is hidden behind that.
+bool waits_for_input(const AskedRun& asked) {
+  if (!asked.laid.step || !asked.laid.step->loader) return false;
+  return step_beside_loader(asked.laid, Time::zero()) > asked.run->step * (1 - kNoticed);
+}
+
+/// What of a measured step is no wait for the loader, which works beside it. Requires a run that did not wait.
+Time busy_in(const AskedRun& asked) {
+  Time low;
+  Time high = asked.run->step;
+  for (int i = 0; i < 50; ++i) {
+    const Time middle = (low + high) / 2.0;
+    (step_beside_loader(asked.laid, middle) > asked.run->step ? high : low) = middle;
+  }
+  return high;
+}
+
 double scatter_of(std::span<const OwnRun> runs) {
   double most = 0;
   for (const OwnRun& one : runs) {
@@ -343,22 +360,28 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
     run.scenario.gpu_time_factor.set(run.scenario.gpu_time_factor * *factor);
   }
   std::vector<AskedRun> asked;
-  std::vector<calib::MeasuredRun> points;
-  std::vector<Time> modelled;
   for (const OwnRun& run : adjusted) {
     auto question = ask(run.scenario);
     if (!question) return of_run(std::move(question.error()), run);
     auto laid = lay_out(*question, {}, answer::Detail::kParts);
     if (!laid) return of_run(std::move(laid.error()), run);
-    points.push_back({point_of(*question, laid->line.step), std::log(run.step / laid->line.step)});
-    modelled.push_back(laid->line.step);
     asked.push_back({&run, std::move(*question), std::move(*laid)});
+  }
+  const bool waited = std::any_of(asked.begin(), asked.end(), waits_for_input);
+  std::vector<calib::MeasuredRun> points;
+  std::vector<Time> modelled;
+  for (const AskedRun& one : asked) {
+    const bool apart = !waited && one.laid.step && one.laid.step->loader;
+    const Time measured = apart ? busy_in(one) : one.run->step;
+    points.push_back({point_of(one.question, one.laid, apart), std::log(measured / spoken_of(one.laid, apart))});
+    modelled.push_back(one.laid.line.step);
   }
   auto posterior = calib::RunPosterior::learn(points, {}, std::log(*factor));
   if (!posterior) return tl::unexpected<Error>(posterior.error());
   auto learnt = std::shared_ptr<OwnRuns>(new OwnRuns(std::move(*posterior), smallest.scenario));
   learnt->gpu_time_factor_ = *factor;
   learnt->scatter_ = scatter_of(runs);
+  learnt->waited_for_input_ = waited;
   for (const calib::MeasuredRun& run : points) {
     learnt->most_per_server_ = std::max(learnt->most_per_server_, run.point.gpus_per_server);
     learnt->most_servers_ = std::max(learnt->most_servers_, run.point.servers);
@@ -367,8 +390,12 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
   learnt->modelled_ = std::move(modelled);
   const std::string count = fmt::format("{} measured run{}", runs.size(), runs.size() == 1 ? "" : "s");
   const bool by_gpu = *factor != 1;
+  const bool apart = !waited && smallest.scenario.input.dataset;
   learnt->learnt_.push_back(fmt::format("{}: by the step on {} {} {:.3g} times the model's", count,
-                                        place(smallest.scenario), by_gpu ? "all GPU time is" : "the whole step is",
+                                        place(smallest.scenario),
+                                        by_gpu  ? "all GPU time is"
+                                        : apart ? "the step beside its loader is"
+                                                : "the whole step is",
                                         by_gpu ? *factor : std::exp(learnt->posterior_.base())));
   for (const bool across : {false, true}) {
     auto said = said_of(asked, smallest, across);

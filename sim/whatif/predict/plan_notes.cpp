@@ -70,7 +70,7 @@ std::optional<std::string> stages_note(const Question& question, const answer::P
   const auto asked = ask(other);
   const auto laid = asked ? lay_out(*asked, {}, answer::Detail::kTime) : tl::unexpected<Error>(asked.error());
   if (!laid) return std::nullopt;
-  const Time step = corrected_step(*asked, laid->line.step);
+  const Time step = corrected_step(*asked, *laid);
   if (step > prediction.step_time * kNoticed) return std::nullopt;
   if (prediction.fits == true && !plan::needed_by(other, *asked->plan).fits()) return std::nullopt;
   return fmt::format(

@@ -248,7 +248,7 @@ Expected<void> add_first_epoch(const Scenario& scenario, StepShape& shape) {
   if (!asked) return tl::unexpected<Error>(asked.error());
   const auto laid = lay_out(*asked, {}, answer::Detail::kTime);
   if (!laid) return tl::unexpected<Error>(laid.error());
-  shape.first_epoch_step = laid->line.step;
+  shape.first_epoch_step = corrected_step(*asked, *laid);
   return {};
 }
 
@@ -370,7 +370,8 @@ Expected<Prediction> prediction_of(const Question& question) {
       prediction.scaling_efficiency = (*work + line.update) / line.step * replicas_per_gpu;
     }
   }
-  const Bottleneck bottleneck = bottleneck_of(question, *laid);
+  const auto measured = scenario.own_runs ? std::optional(correction_of(question, *laid)) : std::nullopt;
+  const Bottleneck bottleneck = bottleneck_of(question, *laid, measured ? &*measured : nullptr);
   prediction.bottleneck = bottleneck.name;
   prediction.interval_90 = interval_of(question, line);
   const std::pair<Time, Time> unmeasured =
@@ -387,7 +388,7 @@ Expected<Prediction> prediction_of(const Question& question) {
   prediction.hfu = executed * static_cast<double>(passes) / line.step / peak;
   const plan::Needed needed = question.plan ? plan::needed_by(scenario, *question.plan) : needed_without_plan(scenario);
   add_memory(needed, prediction);
-  if (scenario.own_runs) correct(question, line, bottleneck.gain, unmeasured, prediction);
+  if (measured) correct(question, line, *measured, bottleneck.gain, unmeasured, prediction);
   prediction.input = input_part(question, prediction);
   prediction.interval_90.first =
       max(prediction.interval_90.first, min(least_step(question, prediction), prediction.step_time));

@@ -104,7 +104,7 @@ Expected<Time> Predictor::step_time(const Scenario& scenario) {
   if (!question) return tl::unexpected<Error>(question.error());
   const auto laid = lay_out(*question, {}, answer::Detail::kTime);
   if (!laid) return tl::unexpected<Error>(laid.error());
-  const Time step = corrected_step(*question, laid->line.step);
+  const Time step = corrected_step(*question, *laid);
   if (auto sane = check_answer(*question, laid->line.step, step); !sane) return tl::unexpected<Error>(sane.error());
   return step;
 }
@@ -114,8 +114,8 @@ Expected<Outline> Predictor::outline(const Scenario& scenario) {
   if (!question) return tl::unexpected<Error>(question.error());
   const auto laid = lay_out(*question, {}, answer::Detail::kParts);
   if (!laid) return tl::unexpected<Error>(laid.error());
-  const RunCorrection runs = scenario.own_runs ? correction_of(*question, laid->line) : RunCorrection{};
-  const Time step = laid->line.step * runs.factor;
+  const RunCorrection runs = scenario.own_runs ? correction_of(*question, *laid) : RunCorrection{};
+  const Time step = scenario.own_runs ? runs.step : laid->line.step;
   if (auto sane = check_answer(*question, laid->line.step, step); !sane) return tl::unexpected<Error>(sane.error());
   return Outline{.step = step,
                  .kernels = (laid->line.parts.compute + laid->line.parts.memory) * runs.parts,

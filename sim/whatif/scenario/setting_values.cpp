@@ -141,6 +141,11 @@ Expected<void> set_power_limit(Scenario& scenario, Value value, const io::Catalo
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} draws {} where no kernel runs", gpu.name, to_text(gpu.draw->idle)));
   }
+  if (*limit > gpu.tdp) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} may draw {} at most, not {}", gpu.name, to_text(gpu.tdp), to_text(*limit)), {},
+                {"another GPU with a higher TDP is another file in hardware/gpus"});
+  }
   gpu.tdp = *limit;
   return {};
 }

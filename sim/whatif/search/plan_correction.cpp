@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "ddlsim/whatif/own_runs.h"
 #include "predict/correction.h"
@@ -27,11 +28,18 @@ double least_at(const OwnRuns& runs, calib::RunPoint point) {
 
 }  // namespace
 
+// What waits for its loader takes no longer for slower GPUs.
+double PlanCorrection::most() const {
+  const plan::Job& job = space_.base();
+  const bool apart = job.input.dataset && !space_.base().own_runs->waited_for_input();
+  return apart ? 1.0 : std::numeric_limits<double>::infinity();
+}
+
 double PlanCorrection::least(const Split& split) const {
   const auto& runs = space_.base().own_runs;
   if (!runs) return 1;
   const Scenario job = space_.with(split);
-  return least_at(*runs, configuration_of(job));
+  return std::min(least_at(*runs, configuration_of(job)), most());
 }
 
 double PlanCorrection::least_of_family(const Split& split) {
@@ -54,13 +62,22 @@ double PlanCorrection::least_of_family(const Split& split) {
     point.split = ran.split;
     found->second = std::min(found->second, least_at(*runs, point));
   }
+  found->second = std::min(found->second, most());
   return found->second;
 }
 
 Time PlanCorrection::corrected(const Scenario& job, Time step) {
   if (!job.own_runs) return step;
   const auto question = ask(job);
-  return question ? corrected_step(*question, step) : step;
+  if (!question) return step;
+  Laid laid;
+  laid.line.step = step;
+  if (job.input.dataset && !job.own_runs->waited_for_input()) {
+    auto again = lay_out(*question, {}, answer::Detail::kTime);
+    if (!again) return step;
+    laid = std::move(*again);
+  }
+  return corrected_step(*question, laid);
 }
 
 }  // namespace ddlsim::whatif

@@ -2,7 +2,8 @@
 //
 // A plan's step is P exp(r): P what the model says at the GPU speed of the runs, r the residual at its batch, its
 // split, its share of communication and of fixed time. r is affine in either share, so that its least for any is that
-// where both are 0 or 1, and P' exp(that) bounds the step where P' bounds P.
+// where both are 0 or 1, and P' exp(that) bounds the step where P' bounds P. Where a loader works apart
+// (whatif/own_runs.h) it is at most 1: r is not of the wait for it.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,9 @@ class PlanCorrection {
   [[nodiscard]] static Time corrected(const Scenario& job, Time step);
 
  private:
+  /// Requires runs.
+  [[nodiscard]] double most() const;
+
   const PlanSpace& space_;
   std::map<std::pair<std::int64_t, std::int64_t>, double> of_families_;  // by servers and batch
 };

@@ -1,5 +1,7 @@
 #include "ddlsim/whatif/find.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
@@ -450,4 +452,19 @@ TEST_CASE("find: an efficiency that a profile stands for is no value of now", "[
   // Stated, it is what gives the step.
   CHECK(found(job({{"efficiency.compute", "60%", {}}}), "efficiency.compute", slower.c_str()).now == "60 %");
   CHECK(found(job({{"gpu.calibration", "none", {}}}), "efficiency.memory", slower.c_str()).now == "70 %");
+}
+
+TEST_CASE("find: a power limit ends where the GPU's file does", "[unit][find]") {
+  std::vector<Override> base{{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}}, {"parallel.zero", "3", {}}};
+  const double free = predict(resolve(catalog(), base).value()).value().step_time.in(milliseconds);
+  for (const char* stated : {"", "500 W"}) {
+    if (*stated != 0) base.push_back({"gpu.power_limit", stated, {}});
+    const auto never = found(base, "gpu.power_limit", fmt::format("step_time <= {} ms", free * 0.99).c_str());
+    CHECK_FALSE(never.reached);
+    CHECK(never.limit_setting == "700 W");
+    CHECK(never.limit.step_time.in(milliseconds) == Approx(free));
+    const auto soon = found(base, "gpu.power_limit", fmt::format("step_time <= {} ms", free * 1.01).c_str());
+    REQUIRE(soon.value);
+    CHECK(*soon.value < 700);
+  }
 }

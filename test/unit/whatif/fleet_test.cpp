@@ -140,3 +140,18 @@ TEST_CASE("fleet: statistics of no jobs are nothing, not zero", "[unit][whatif]"
   CHECK(std::isnan(port.mean));
   CHECK(std::isnan(port.median));
 }
+
+TEST_CASE("fleet: a job of one server has no more GPUs than a server", "[unit][whatif]") {
+  const auto refused = [](const std::string& rows) {
+    std::istringstream stream(table(rows));
+    Fleet fleet(catalog().setting("pai-2019").value(), true);
+    const auto added = fleet.add_table(stream, "jobs.csv");
+    return added ? std::string() : to_string(added.error());
+  };
+  CHECK(refused("1,allreduce-local,8,1e12,1e9,0,1e6,1e6,0\n2,1wng,8,1e12,1e9,0,1e6,1e6,0\n").empty());
+  for (const char* architecture : {"allreduce-local", "1wng"}) {
+    const std::string row = std::string(architecture) + ",9,1e12,1e9,0,1e6,1e6,0\n";
+    CHECK(refused("1,1w1g,1,1e12,0,0,0,0,0\n2," + row).find("jobs.csv:3:") != std::string::npos);
+    CHECK(refused("1," + row).find("is on one server, which has 8 GPUs, not on 9") != std::string::npos);
+  }
+}

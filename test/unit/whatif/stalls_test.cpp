@@ -8,6 +8,7 @@
 
 #include "catalog.h"
 #include "ddlsim/events/input.h"
+#include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/workload/variant.h"
 
@@ -81,6 +82,26 @@ TEST_CASE("stalls: a server that is slower than the whole job gives way to one o
   CHECK(told(stated, "longer than the job: no network stall is told from it"));
   CHECK(stated.stalls.network->time == Time::zero());
   sound(stated);
+}
+
+TEST_CASE("stalls: a measured step of several servers is no measurement of one of another kind", "[unit][stalls]") {
+  const auto asked = [](std::vector<Override> more) {
+    more.insert(more.begin(),
+                {{"model", "resnet50", {}}, {"node", "p3.8xlarge", {}}, {"nodes", "2", {}}, {"batch", "64", {}}});
+    return stalls(catalog(), more).value();
+  };
+  const auto none = asked({});
+  for (const char* step : {"300 ms", "230 ms"}) {
+    INFO(step);
+    const auto stated = asked({{"measured.step", step, {}}});
+    const auto table = asked({{"measured.steps", std::string("2x4@64 = ") + step, {}}});
+    CHECK(stated.one_server == none.one_server);
+    CHECK(to_exact_text(*stated.times.at(StallRun::kSynthetic)) == step);
+    const Time one = *stated.times.at(StallRun::kOneServer);
+    CHECK(one < *stated.times.at(StallRun::kSynthetic) * 0.99);
+    CHECK(one / *table.times.at(StallRun::kOneServer) == Approx(1).epsilon(1e-9));
+    CHECK(stated.stalls.network->time > Time::zero());
+  }
 }
 
 TEST_CASE("stalls: the rule finds what simulated pipelines were given", "[unit][stalls]") {
@@ -224,4 +245,17 @@ TEST_CASE("stalls: somebody's own runs", "[unit][stalls]") {
                           "run,train_s,batches\nrun0,1,1\nrun0,1,1\n", "run,train_s,batches\nrun0,x,1\n"}) {
     CHECK_FALSE(read(bad));
   }
+}
+
+TEST_CASE("stalls: the study of layers says that it reads no data set", "[unit][stalls]") {
+  const std::vector<Override> server{{"node", "p3.16xlarge", {}}};
+  std::vector<Override> reads = server;
+  reads.push_back({"input.dataset", "imagenet", {}});
+  const auto told = [](const answer::StallStudy& study) {
+    return std::any_of(study.notes.begin(), study.notes.end(), [](const std::string& note) {
+      return note.starts_with("stated, but without effect here: input.dataset");
+    });
+  };
+  CHECK_FALSE(told(study_layers(catalog(), server, {}).value()));
+  CHECK(told(study_layers(catalog(), reads, {}).value()));
 }

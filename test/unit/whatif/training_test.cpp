@@ -57,16 +57,17 @@ TEST_CASE("training: where a GPU's power is known it draws that, and while it wa
 }
 
 TEST_CASE("training: a GPU of the catalogue that was measured at its limit draws that", "[unit][whatif]") {
-  const auto asked = [](const char* limit) {
-    return predict(resolve(catalog(), std::vector<Override>{{"model", "llama_3_1_8b", {}},
-                                                            {"node", "dgx-h100", {}},
-                                                            {"parallel.zero", "3", {}},
-                                                            {"training.steps", "1000", {}},
-                                                            {"gpu.power_limit", limit, {}}})
-                       .value())
-        .value();
+  const auto resolved = [](const char* limit) {
+    return resolve(catalog(), std::vector<Override>{{"model", "llama_3_1_8b", {}},
+                                                    {"node", "dgx-h100", {}},
+                                                    {"parallel.zero", "3", {}},
+                                                    {"training.steps", "1000", {}},
+                                                    {"gpu.power_limit", limit, {}}});
   };
-  const auto free = asked("1200 W");
+  const auto asked = [&](const char* limit) { return predict(resolved(limit).value()).value(); };
+  Scenario unlimited = resolved("700 W").value();
+  unlimited.cluster.node.gpu.tdp = watts(1200);
+  const auto free = predict(unlimited).value();
   const auto held = asked("700 W");
   const auto low = asked("400 W");
   REQUIRE((free.power && held.power && low.power));
@@ -86,6 +87,10 @@ TEST_CASE("training: a GPU of the catalogue that was measured at its limit draws
       std::vector<Override>{{"model", "resnet50", {}}, {"node", "dgx-h100", {}}, {"gpu.power_limit", "121 W", {}}});
   REQUIRE_FALSE(below);
   CHECK_THAT(to_string(below.error()), Contains("121 W where no kernel runs"));
+  // Nobody can have what the card does not take.
+  const auto above = resolved("701 W");
+  REQUIRE_FALSE(above);
+  CHECK_THAT(to_string(above.error()), Contains("may draw 700 W at most, not 701 W"));
 }
 
 TEST_CASE("training: shares that somebody stated are reached at any clock", "[unit][whatif]") {
