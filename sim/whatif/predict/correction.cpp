@@ -223,9 +223,15 @@ std::pair<double, double> ends_of(const Question& question, const RunCorrection&
   const double above = std::hypot(quantiles.high * found.deviation, kinds);
   // Far from what ran, a run of the same split leaves no more open than none does. One of another split may: what it
   // moves is the middle.
-  if (runs.gpu_time_factor() != 1 || !runs.ran_split_as(point)) return {below, above};
-  return {std::max(below, std::min(std::log(unmeasured.first / model), 0.0)),
-          std::min(above, std::max(std::log(unmeasured.second / model), 0.0))};
+  const bool no_wider = runs.gpu_time_factor() == 1 && runs.ran_split_as(point);
+  const double least = std::min(std::log(unmeasured.first / model), 0.0);
+  const double most = std::max(std::log(unmeasured.second / model), 0.0);
+  const std::pair<double, double> ends =
+      no_wider ? std::pair(std::max(below, least), std::min(above, most)) : std::pair(below, above);
+  if (!(found.apart && found.input > Time::zero())) return ends;
+  // Of the loader that the step waits for runs say nothing; were it faster, the rest of the step would be left.
+  const double rest = std::log((found.step - found.input) / found.step);
+  return {std::min(ends.first, std::max(least, rest + ends.first)), std::max(ends.second, most)};
 }
 
 }  // namespace

@@ -112,3 +112,14 @@ TEST_CASE("own runs: the storage that a measured step needs is what its samples 
   // 512 images of 114,660 bytes in 410 ms, on each server.
   CHECK(*answer.value == Approx(512 * 114'660 / 0.41).epsilon(0.01));
 }
+
+TEST_CASE("own runs: how fast the loader is stays as open as without them", "[unit][whatif]") {
+  const Scenario stated = resolved(reading());
+  const answer::Prediction none = from_storage(stated);
+  const Time warm = whatif::predict(stated).value().step_time;
+  const answer::Prediction cold = from_storage(resolved(reading({{"measured.step", to_exact_text(warm), {}}})));
+  REQUIRE(cold.breakdown.input_exposed > Time::zero());
+  CHECK(cold.interval_90.second / cold.step_time >= none.interval_90.second / none.step_time * (1 - 1e-6));
+  // A faster loader leaves the rest of the step.
+  CHECK(cold.interval_90.first < warm);
+}
