@@ -239,6 +239,9 @@ std::optional<fs::path> Catalog::look_up_exactly(Kind kind, std::string_view nam
   return std::nullopt;
 }
 
+/// As many names as an error can show.
+constexpr std::size_t kFew = 8;
+
 Expected<fs::path> Catalog::find(Kind kind, std::string_view name) const {
   if (auto known = look_up(kind, name)) return *known;
   if (is_path(name)) return fs::path(name);
@@ -250,6 +253,8 @@ Expected<fs::path> Catalog::find(Kind kind, std::string_view name) const {
     notes.push_back("that is a server: state it as the node (in published cases: extra.instance), and its GPU here");
   } else if (std::string near = suggested(name, known); !near.empty()) {
     notes.push_back(std::move(near));
+  } else if (ids(kind).size() <= kFew) {
+    notes.push_back("known: " + join(ids(kind)));
   }
   notes.push_back(
       fmt::format("`ddlsim list {}` shows them all; a path to a file of your own works too", name_of(kKinds, kind)));
