@@ -434,8 +434,8 @@ Time busiest_communication(const cost::PricedStep& step, std::int64_t passes) {
   for (std::size_t r = 0; r < plan.rows.size(); ++r) {
     const plan::Row& row = plan.rows[r];
     const double times = static_cast<double>(row.count) * (row.every_pass ? static_cast<double>(passes) : 1.0);
-    if (row.kind == plan::RowKind::kCollective)
-      of[row.rank_class] += (step.rows[r].once - step.rows[r].in_flight) * times;
+    if (row.kind != plan::RowKind::kCollective) continue;
+    of[row.rank_class] += (step.rows[r].once - step.rows[r].in_flight) * times;
   }
   return *std::max_element(of.begin(), of.end());
 }

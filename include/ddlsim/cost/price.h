@@ -172,12 +172,12 @@ struct LayerPrices {
 [[nodiscard]] bool is_borrowed(const hardware::Gpu& gpu, const hardware::MeasuredProfile& profile);
 
 struct PricedRow {
-  Time once{};      // of one piece, alone: collectives, copies, host work, kernels; not of servers
-  Time encoding{};  // on the GPU before it starts
-  Time hidden{};    // of a row in the way: how much of it runs beside its layer's kernels at most
-  DataSize sent{};  // of a collective's piece, through each GPU's memory
-  Time network{};   // of a collective's piece: for how long, of its own time, it has the network
-  Time peers{};     // and NVLink within a server, busy at the rates they reach
+  Time once{};       // of one piece, alone: collectives, copies, host work, kernels; not of servers
+  Time encoding{};   // on the GPU before it starts
+  Time hidden{};     // of a row in the way: how much of it runs beside its layer's kernels at most
+  DataSize sent{};   // of a collective's piece, through each GPU's memory
+  Time network{};    // of a collective's piece: for how long, of its own time, it has the network
+  Time peers{};      // and NVLink within a server, busy at the rates they reach
   Time in_flight{};  // of `once`, at its end, of a send to another stage: the next may leave meanwhile
 };
 
