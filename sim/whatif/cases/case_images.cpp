@@ -23,11 +23,10 @@ std::optional<std::pair<std::int64_t, std::int64_t>> image_sides_of(const io::Ca
     const std::string said = lower_case(one.said(key).value_or(""));
     const std::size_t by = said.find('x');
     if (by == std::string::npos) continue;
-    constexpr CountRange kSides{1, 1 << 20};
     const auto side = [](std::string_view text) {
       text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
       text.remove_suffix(text.size() - (text.find_last_not_of(' ') + 1));
-      return parse_count(text, kSides);
+      return parse_count(text, {1, 1 << 20});
     };
     const auto height = side(std::string_view(said).substr(0, by));
     const auto width = side(std::string_view(said).substr(by + 1));
