@@ -428,9 +428,8 @@ std::optional<ServerChoice> Recommender::faster_on_more(const answer::Recommenda
   const Trial best = runnable_[inside_[result.fastest]];
   const std::int64_t most = options_.max_nodes.value_or(kMostNodes);
   if (asked_.nodes || best.choice.nodes != most) return std::nullopt;
-  int tried = 0;
-  for (std::int64_t nodes = most + 1; nodes <= 2 * most && tried < kTried; ++nodes) {
-    if (nodes > hardware::kMaxNodes) break;
+  const std::int64_t end = std::min<std::int64_t>(2 * most, hardware::kMaxNodes);
+  for (std::int64_t nodes = most + 1, tried = 0; nodes <= end && tried < kTried; ++nodes) {
     Scenario scenario = candidates_[best.candidate].scenario;
     scenario.cluster.nodes = nodes;
     if (best.choice.training.epochs) scenario.training.epochs = best.choice.training.epochs;
