@@ -28,6 +28,10 @@ namespace ddlsim::plan {
 /// a DLRM (traces of facebookresearch/param @ 1e115ff; the profiler slows the CPU). cudaLaunchKernel alone takes 6 us
 /// (TrioSim's traces of an H100's host, tracer/data/profiler).
 inline constexpr Time kDefaultLaunchInterval = microseconds(20);
+/// What hosts left between kernels: fast ones, and the slower of the machines of bench/calibrate/measured, whose eager
+/// PyTorch bounded a step (medians of 26 to 60 us over their models).
+inline constexpr Time kShortLaunchInterval = microseconds(10);
+inline constexpr Time kLongLaunchInterval = microseconds(60);
 
 /// What summing gradients reaches of two sockets of four DDR4-2400 channels (153.6 GB/s); assumed.
 inline constexpr Bandwidth kDefaultServerMemory = gigabytes_per_second(60);

@@ -71,12 +71,7 @@ double fixed_share(const Question& question) {
   if (!laid || !question.plan) return 0;
   const answer::Breakdown& parts = laid->line.parts;
   const Time busy = parts.compute + parts.memory + parts.launch;
-  const plan::Chunk& layers = question.plan->classes.front().chunk;
-  double kernels = 0;
-  for (std::size_t i = 0; i < layers.count; ++i) kernels += layers[i].forward_kernels + layers[i].backward_kernels;
-  const auto passes = static_cast<double>(question.scenario.strategy.accumulation.get());
-  const Time issued = plan::launch_interval_of(question.scenario) * (kernels * passes);
-  return busy > Time::zero() ? std::clamp(issued / busy, 0.0, 1.0) : 0.0;
+  return busy > Time::zero() ? std::clamp(issuing_of(question) / busy, 0.0, 1.0) : 0.0;
 }
 
 namespace {

@@ -50,29 +50,55 @@ std::pair<Time, Time> interval_as_asked(const Question& question, const answer::
           min(interval.second + busy * (highest - 1), longest)};
 }
 
+void widen_by_host(const Question& question, const answer::Timeline& line, std::pair<Time, Time>& interval) {
+  if (!may_wait_for_launches(question, line.step)) return;
+  const auto step_with = [&](Time launch_interval) {
+    cost::Variation host;
+    host.launch = plan::kDefaultLaunchInterval / launch_interval;
+    const auto laid = lay_out(question, host, answer::Detail::kParts);
+    return laid ? laid->line.step : line.step;
+  };
+  interval.first = min(interval.first, step_with(plan::kShortLaunchInterval));
+  interval.second = max(interval.second, step_with(plan::kLongLaunchInterval));
+}
+
+/// Where nobody says what drives the network, it reaches from what RDMA would give to what TCP does: where TCP is
+/// assumed to RDMA's own end, where RDMA is, the likelier by far, to TCP's step.
+void widen_by_transport(const Question& question, std::pair<Time, Time>& interval) {
+  if (!assumes_transport(question)) return;
+  using hardware::NetworkTransport;
+  const bool by_tcp = cost::assumed_transport(question.scenario.cluster.node) == NetworkTransport::kTcp;
+  cost::Variation other;
+  other.open_network = by_tcp ? NetworkTransport::kRoce : NetworkTransport::kTcp;
+  const auto otherwise = lay_out(question, other, answer::Detail::kParts);
+  if (!otherwise) return;
+  if (by_tcp) {
+    interval.first = min(interval.first, interval_as_asked(question, otherwise->line).first);
+  } else {
+    interval.second = max(interval.second, otherwise->line.step);
+  }
+}
+
 }  // namespace
+
+bool may_wait_for_launches(const Question& question, Time step) {
+  const Scenario& scenario = question.scenario;
+  const bool open = scenario.launch_interval.origin() == Origin::kDefault && !scenario.cuda_graphs;
+  if (!open || scenario.gpu_time_measured || scenario.model->measured || !question.plan) return false;
+  constexpr double kNear = 0.8;  // of the step: casts and pieces of layers are launched as well
+  const double slower = plan::kLongLaunchInterval / plan::kDefaultLaunchInterval;
+  return issuing_of(question) * slower > step * kNear;
+}
 
 std::pair<double, double> whole_step_ends(const Question& question) {
   const auto* ends = learnt_ends(question);
   return ends != nullptr ? std::pair{ends->low, ends->high} : std::pair{kInterval90Low, kInterval90High};
 }
 
-/// Where nobody says what drives the network, it reaches from what RDMA would give to what TCP does: where TCP is
-/// assumed to RDMA's own end, where RDMA is, the likelier by far, to TCP's step.
 std::pair<Time, Time> interval_of(const Question& question, const answer::Timeline& line) {
   std::pair<Time, Time> interval = interval_as_asked(question, line);
-  if (!assumes_transport(question)) return interval;
-  using hardware::NetworkTransport;
-  const bool by_tcp = cost::assumed_transport(question.scenario.cluster.node) == NetworkTransport::kTcp;
-  cost::Variation other;
-  other.open_network = by_tcp ? NetworkTransport::kRoce : NetworkTransport::kTcp;
-  const auto otherwise = lay_out(question, other, answer::Detail::kParts);
-  if (!otherwise) return interval;
-  if (by_tcp) {
-    interval.first = min(interval.first, interval_as_asked(question, otherwise->line).first);
-  } else {
-    interval.second = max(interval.second, otherwise->line.step);
-  }
+  widen_by_transport(question, interval);
+  widen_by_host(question, line, interval);
   return interval;
 }
 

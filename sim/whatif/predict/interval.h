@@ -13,6 +13,10 @@ namespace ddlsim::whatif {
 /// By which residuals a question's interval is set, where no step of the job was measured.
 [[nodiscard]] hardware::QuestionKind kind_of(const Question& question);
 
+/// Whether nobody says what the CPU leaves between kernels, and a host as slow as measured ones were could bound the
+/// step. The interval then reaches from what a fast host's step takes to a slow one's.
+[[nodiscard]] bool may_wait_for_launches(const Question& question, Time step);
+
 [[nodiscard]] std::pair<Time, Time> interval_of(const Question& question, const answer::Timeline& line);
 
 /// The same as if no step of the job was measured.

@@ -19,6 +19,7 @@
 #include "predict/correction.h"
 #include "predict/goodput_notes.h"
 #include "predict/input_part.h"
+#include "predict/interval.h"
 #include "predict/prediction.h"
 #include "predict/setting_uses.h"
 #include "scenario/number_settings.h"
@@ -334,6 +335,14 @@ void add_kernel_notes(const Question& question, Prediction& prediction) {
                                       to_text(model.batch), in_number(model.batch, model.sample),
                                       name_of(kPrecisions, on->precision))
                         : fmt::format("kernels' times as measured on {}", on->gpu));
+  }
+  if (may_wait_for_launches(question, prediction.step_time)) {
+    notes.push_back(fmt::format(
+        "launches: the CPU is taken to leave {} between kernels; hosts that were measured left {} to {}, and the 90 % "
+        "interval reaches as far; state yours with --set launch_interval=... (`ddlsim import kineto` reads it off a "
+        "trace)",
+        to_text(plan::kDefaultLaunchInterval), to_text(plan::kShortLaunchInterval),
+        to_text(plan::kLongLaunchInterval)));
   }
   for (const workload::Layer& layer : model.layers) {
     if (layer.host == Time::zero()) continue;

@@ -390,6 +390,14 @@ Expected<Question> ask(const Scenario& scenario, PriceShelf* shelf) {
   return question;
 }
 
+Time issuing_of(const Question& question) {
+  const plan::Chunk& layers = question.plan->classes.front().chunk;
+  double kernels = 0;
+  for (std::size_t i = 0; i < layers.count; ++i) kernels += layers[i].forward_kernels + layers[i].backward_kernels;
+  const auto passes = static_cast<double>(question.plan->micro_batches);
+  return plan::launch_interval_of(question.scenario) * (kernels * passes);
+}
+
 Expected<Laid> lay_out(const Question& question, const cost::Variation& variation, Detail detail) {
   if (question.fidelity == Fidelity::kAggregate) {
     auto totals = cost::totals_step(question.scenario, variation);
