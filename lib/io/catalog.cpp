@@ -244,7 +244,10 @@ constexpr std::size_t kFew = 8;
 
 Expected<fs::path> Catalog::find(Kind kind, std::string_view name) const {
   if (auto known = look_up(kind, name)) return *known;
-  if (is_path(name)) return fs::path(name);
+  std::error_code none;
+  // Models have slashes in their names too: "ViT-H/14" is no file that is missing.
+  const bool file = name.starts_with('.') || name.starts_with('/') || name.ends_with(".yaml") || fs::exists(name, none);
+  if (is_path(name) && file) return fs::path(name);
   if (auto read = read_aliases(); !read) return tl::unexpected<Error>(read.error());
   Known known;
   add_known(*this, kind, known);

@@ -87,6 +87,19 @@ std::optional<OpenCondition> open_layout(const io::Case& one, const Scenario& sc
                        stated(one, "memory_format", {"channels-last", "channels-first"})};
 }
 
+/// PyTorch's products in fp32 are none of TF32 since 1.12; scripts let them, and tables go on calling it fp32.
+std::optional<OpenCondition> open_tf32(const io::Case& one, const Scenario& scenario) {
+  const hardware::Gpu& gpu = scenario.cluster.node.gpu;
+  const bool said = one.said("tf32") || one.said("container") || is_submission(one);
+  if (precision_of(one.precision) != "fp32" || scenario.precision != Precision::kFp32 || !gpu.peak.tf32 || said) {
+    return std::nullopt;
+  }
+  if (is_pass(one.metric) || !has_any(lower_case(one.framework), {"torch", "lightning", "timm"})) return std::nullopt;
+  io::Case allowed = one;
+  allowed.precision = "tf32";
+  return OpenCondition{"whether products of fp32 are in TF32", "extra.tf32: yes or no", {std::move(allowed)}};
+}
+
 std::optional<OpenCondition> open_ethernet(const io::Case& one, const Scenario& scenario) {
   const auto assumed = assumed_ethernet(one, scenario.cluster.node);
   if (!assumed || scenario.cluster.nodes < 2) return std::nullopt;
@@ -117,6 +130,7 @@ std::vector<OpenCondition> open_conditions(const io::Catalog& catalog, const io:
   add(open_attention(one, scenario));
   add(open_gelu(one, scenario));
   add(open_layout(one, scenario));
+  add(open_tf32(one, scenario));
   add(open_ethernet(one, scenario));
   add(open_ports(catalog, one, scenario));
   return open;

@@ -9,6 +9,7 @@
 //   GELU                 GPT-2 by trainers that may run transformers' own (DeepSpeed, ColossalAI, Lightning,
 //                        accelerate): single operations or one kernel
 //   layout of images     PyTorch's convolutions in 16 bits since 1.5 (April 2020): channels-last or channels-first
+//   TF32                 PyTorch's fp32 since 1.12 on GPUs that have TF32: scripts may allow it
 //   Ethernet's rate      TCP at a rate that nobody says (case_network.h)
 //   network ports        servers of V100 with several ports, whose network nobody says: one port
 //

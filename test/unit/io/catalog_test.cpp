@@ -221,6 +221,7 @@ TEST_CASE("catalog: every alias finds what it stands for", "[unit][io]") {
 
 TEST_CASE("catalog: an unknown name offers the near ones", "[unit][io]") {
   CHECK_THAT(said(learnt_catalog().model("resnet5O")), Contains("unknown model 'resnet5O'") && Contains("'resnet50'"));
+  CHECK_THAT(said(learnt_catalog().model("ViT-Q/99")), Contains("unknown model 'ViT-Q/99'"));
   CHECK_THAT(said(learnt_catalog().gpu("h10O")), Contains("unknown gpu 'h10O'"));
   CHECK_THAT(said(learnt_catalog().gpu("v100-sxm2-16bg")), Contains("'v100-sxm2-16gb'"));
   CHECK_THAT(said(learnt_catalog().node("dgx1v100")), Contains("unknown node 'dgx1v100'") && Contains("'dgx1-v100'"));

@@ -145,6 +145,24 @@ TEST_CASE("case: the layout of images that nobody states", "[unit][whatif]") {
   CHECK(width(resnet()) > 1.02 * width(with(resnet(), {{"memory_format", "channels_first"}})));
 }
 
+TEST_CASE("case: PyTorch's fp32 may have its products in TF32, where nobody says", "[unit][whatif]") {
+  io::Case one = resnet();
+  one.model = "BERT-Base";
+  one.precision = "fp32";
+  one.framework = "PyTorch 2.1";
+  one.extra["date"] = "2023-11";
+  CHECK(open_of(one).empty());  // V100 has none
+  one.gpu = "A100-SXM4-40GB";
+  CHECK(open_of(one) == "whether products of fp32 are in TF32; ");
+  CHECK(open_of(with(one, {{"tf32", "no"}})).empty());
+  const answer::CaseResult open = result_of(one);
+  const answer::CaseResult strict = result_of(with(one, {{"tf32", "no"}}));
+  CHECK(open.predicted == strict.predicted);
+  CHECK(open.interval_90.second > 1.3 * strict.interval_90.second);  // samples/s
+  one.framework = "TensorFlow 2.3";
+  CHECK(open_of(one).empty());
+}
+
 TEST_CASE("case: the network of V100 servers that nobody states is four ports or one", "[unit][whatif]") {
   io::Case one = with(resnet(), {{"memory_format", "channels_first"}});
   CHECK(open_of(one).empty());
