@@ -111,7 +111,9 @@ std::optional<bool> runs_fused_blocks(std::string_view framework) {
     return std::any_of(words.begin(), words.end(),
                        [&](std::string_view word) { return framework.find(word) != std::string_view::npos; });
   };
-  if (framework.starts_with("hf") || names_any({"automodel"})) return false;
+  // Models are Hugging Face's, whoever trains them (its Trainer runs DeepSpeed as well).
+  const bool transformers = framework.starts_with("hf") || names_any({"automodel", "hugging", "transformers"});
+  if (transformers && !names_any({"megatron", "nemo"})) return false;
   if (names_any({"deepspeed", "rocm", "llmboost", "oneflow"})) return std::nullopt;
   if (names_any(
           {"megatron", "nemo", "hugectr", "composer", "internevo", "jax", "flash-attention", "transformer engine"})) {

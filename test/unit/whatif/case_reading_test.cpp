@@ -5,6 +5,7 @@
 
 #include "case_row.h"
 #include "cases/case_scenario.h"
+#include "cases/case_software.h"
 #include "cases/language_case.h"
 
 using namespace ddlsim;
@@ -423,4 +424,19 @@ TEST_CASE("reading: MLPerf's GNMT trains on longer pairs", "[unit][whatif]") {
   CHECK(said(one, "model.source_length") == "40");
   CHECK(said(one, "model.target_length") == "40");
   CHECK(said(one, "model.tokens") == "56");
+}
+
+TEST_CASE("reading: Hugging Face's models run single operators, whoever trains them", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "GPT-2";
+  one.metric = io::CaseMetric::kStepMilliseconds;
+  const auto fused = [&](const char* framework) {
+    one.framework = framework;
+    return software_fused_of(one);
+  };
+  CHECK(fused("PyTorch 2.0 (Hugging Face Trainer, DeepSpeed)") == false);
+  CHECK(fused("transformers 4.30, DeepSpeed 0.9") == false);
+  CHECK(fused("HF Trainer 4.12 + DeepSpeed ZeRO-1") == false);
+  CHECK(fused("Megatron-LM (checkpoints for Hugging Face)") == true);
+  CHECK_FALSE(fused("DeepSpeed 0.9"));
 }
