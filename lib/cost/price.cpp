@@ -13,11 +13,9 @@
 #include "ddlsim/cost/power.h"
 #include "ddlsim/cost/price_memo.h"
 #include "ddlsim/cost/straggler.h"
-#include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/order.h"
 #include "ddlsim/plan/software.h"
-#include "ddlsim/support/names.h"
 #include "layer_pricing.h"
 #include "ps_fabric.h"
 

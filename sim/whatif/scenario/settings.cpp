@@ -4,7 +4,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/collective.h"
 #include "scenario/input_settings.h"

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "catalog.h"
-#include "ddlsim/cost/mpi_collectives.h"
 #include "ddlsim/hardware/collective_table.h"
 
 using namespace ddlsim;

@@ -6,8 +6,6 @@
 #include <sstream>
 #include <string>
 
-#include "ddlsim/support/portable_math.h"
-
 using namespace ddlsim;
 using namespace ddlsim::cost;
 
