@@ -15,9 +15,6 @@ using namespace ddlsim::test;
 using Catch::Matchers::Contains;
 using Json = nlohmann::json;
 
-constexpr int kNoAnswer = 1;
-constexpr int kWrongUsage = 2;
-
 std::string answer(const Words& words) {
   const Outcome outcome = run_program(words, 60);
   INFO(outcome.err);

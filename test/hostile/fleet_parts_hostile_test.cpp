@@ -13,9 +13,6 @@ namespace {
 using namespace ddlsim::test;
 namespace fs = std::filesystem;
 
-constexpr int kNoAnswer = 1;
-constexpr int kWrongUsage = 2;
-
 const Words kDrawn{"fleet", "--jobs", "30001", "--seed", "3"};
 
 std::string part(const TempFolder& folder, const Words& command, const std::string& shard, const std::string& name) {

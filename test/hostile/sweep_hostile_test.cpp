@@ -24,8 +24,6 @@ using Catch::Matchers::StartsWith;
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr int kNoAnswer = 1;
-constexpr int kWrongUsage = 2;
 constexpr int kPoints = kSanitized ? 6'000 : 30'000;
 
 const Words kSmall{"sweep",   "--model", "resnet50,alexnet", "--node",           "dgx1-v100",
