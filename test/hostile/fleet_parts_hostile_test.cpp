@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string>
 
+#include "files.h"
 #include "hostile/run_program.h"
 
 namespace {
@@ -21,11 +22,6 @@ std::string part(const TempFolder& folder, const Words& command, const std::stri
   CAPTURE(run.err);
   REQUIRE(run.status == 0);
   return path;
-}
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::string output(const Words& command) {

@@ -14,6 +14,7 @@
 #include <sstream>
 #include <string>
 
+#include "files.h"
 #include "hostile/run_program.h"
 
 namespace {
@@ -41,11 +42,6 @@ Words long_sweep(int points) {
           "--network",
           "10..100:+10 Gb/s",
           "--time-only"};
-}
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::string rows_of(const std::string& database) {

@@ -8,6 +8,7 @@
 #include "ddlsim/whatif/predict.h"
 #include "overrides.h"
 #include "unit/step/setting.h"
+#include "unit/whatif/asked.h"
 
 using namespace ddlsim;
 using Catch::Matchers::Contains;
@@ -39,13 +40,7 @@ answer::Prediction predicted(std::vector<whatif::Override> more) {
   return whatif::predict(whatif::resolve(catalog(), job(std::move(more))).value()).value();
 }
 
-std::string refused(std::vector<whatif::Override> more) {
-  const auto p = whatif::resolve(catalog(), job(std::move(more))).and_then([](const whatif::Scenario& s) {
-    return whatif::predict(s);
-  });
-  REQUIRE_FALSE(p);
-  return to_string(p.error());
-}
+std::string refused(std::vector<whatif::Override> more) { return test::refused(job(std::move(more))); }
 
 }  // namespace
 

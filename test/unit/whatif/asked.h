@@ -1,6 +1,8 @@
 // A job of the shipped catalogue by its settings, predicted.
 #pragma once
 
+#include <catch2/catch.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,15 @@ namespace ddlsim::test {
 
 inline answer::Prediction asked(const std::vector<whatif::Override>& settings) {
   return whatif::predict(whatif::resolve(catalog(), settings).value()).value();
+}
+
+/// Why a job is refused: its settings, or what they come to.
+inline std::string refused(const std::vector<whatif::Override>& settings) {
+  const auto prediction = whatif::resolve(catalog(), settings).and_then([](const whatif::Scenario& scenario) {
+    return whatif::predict(scenario);
+  });
+  REQUIRE_FALSE(prediction);
+  return to_string(prediction.error());
 }
 
 /// Of settings in words (overrides.h).

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "asked.h"
 #include "catalog.h"
 #include "ddlsim/report/goodput.h"
 #include "ddlsim/whatif/find.h"
@@ -16,6 +17,7 @@ using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
 using ddlsim::test::joined;
 using ddlsim::test::overrides;
+using ddlsim::test::refused;
 
 namespace {
 
@@ -42,12 +44,6 @@ std::string notes(const std::vector<Override>& settings) {
 }
 
 answer::Goodput lasting(const std::vector<Override>& more) { return predicted(job(more)).goodput.value(); }
-
-std::string refused(const std::vector<Override>& settings) {
-  const auto prediction = resolve(catalog(), settings).and_then([](const Scenario& s) { return predict(s); });
-  REQUIRE_FALSE(prediction);
-  return to_string(prediction.error());
-}
 
 }  // namespace
 

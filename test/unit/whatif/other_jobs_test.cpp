@@ -3,6 +3,7 @@
 #include <fstream>
 #include <string>
 
+#include "asked.h"
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/scenario.h"
@@ -29,11 +30,7 @@ double step(std::vector<Override> more) {
   return p->step_time.in(milliseconds);
 }
 
-std::string refused(std::vector<Override> more) {
-  const auto p = resolve(catalog(), job(std::move(more))).and_then([](const Scenario& s) { return predict(s); });
-  REQUIRE_FALSE(p);
-  return to_string(p.error());
-}
+std::string refused(std::vector<Override> more) { return test::refused(job(std::move(more))); }
 
 }  // namespace
 
