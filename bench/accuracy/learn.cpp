@@ -19,169 +19,30 @@
 // range of an effect is that of 200 fits to sources drawn with replacement.
 #include <fmt/core.h>
 
-#include <Eigen/Dense>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <map>
-#include <optional>
 #include <random>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "cases/case_metric.h"
-#include "cases/case_scenario.h"
-#include "cases/language_case.h"
-#include "ddlsim/io/case_file.h"
 #include "ddlsim/io/catalog.h"
 #include "ddlsim/io/software_file.h"
-#include "ddlsim/plan/software.h"
-#include "ddlsim/whatif/predict.h"
-#include "ddlsim/whatif/predictor.h"
-#include "predict/interval.h"
+#include "learn_fit.h"
+#include "learn_rows.h"
 #include "statistics.h"
 
 namespace {
 
 using namespace ddlsim;
+using namespace ddlsim::learn;
 
-constexpr std::size_t kFeatures = hardware::kSoftwareFeatureCount;
-constexpr double kRidge = 3;  // in rows of weight 1 with a residual of 1
-constexpr std::array<double, 9> kGrid{-0.8, -0.4, -0.2, 0, 0.2, 0.4, 0.7, 1.0, 1.5};  // log f
 constexpr int kResamples = 200;
-
-struct Row {
-  std::string set;
-  std::string id;
-  std::string group;
-  std::size_t source = 0;
-  bool one_server = false;
-  bool rate = true;
-  hardware::QuestionKind kind = hardware::QuestionKind::kOneGpu;
-  double measured = 0;           // log time
-  double of_memory = 0;          // share of GPU time; where memory is dearer with its surcharge (cost/layer_time.h)
-  double of_memory_cheaper = 0;  // where arithmetic is
-  double of_small = 0;           // of it, what an effect of 1 on small kernels adds
-  std::array<double, kGrid.size()> times{};  // log P(f) on the grid
-  Eigen::Matrix<double, kFeatures, 1> features;
-  double weight = 1;
-  std::optional<double> year;  // of the software
-  // What a pair of rows may differ in.
-  std::string job;  // the model, the counts, its split, the framework and the conditions of the run
-  std::map<hardware::ChangeKind, std::string> has;
-};
-
-using Effects = Eigen::Matrix<double, kFeatures, 1>;
-
-/// log P and its slope at a log f; straight lines between the grid's points and beyond.
-std::pair<double, double> predicted(const Row& row, double factor) {
-  std::size_t i = 1;
-  while (i + 1 < kGrid.size() && kGrid[i] < factor) ++i;
-  const double slope = (row.times[i] - row.times[i - 1]) / (kGrid[i] - kGrid[i - 1]);
-  return {row.times[i - 1] + slope * (factor - kGrid[i - 1]), slope};
-}
-
-/// log f of a row's GPU time.
-struct LogFactor {
-  double value = 0;
-  Effects slope;  // by each effect
-};
-
-LogFactor factor_of(const Row& row, const Effects& a) {
-  using hardware::SoftwareFeature;
-  double all = 0;
-  double arithmetic = 0;
-  double memory = 0;
-  double small = 0;
-  for (std::size_t k = 0; k < kFeatures; ++k) {
-    const SoftwareFeature feature = hardware::kSoftwareFeatures[k].second;
-    double& sum = feature == SoftwareFeature::kSmallKernels ? small
-                  : is_of_arithmetic(feature)               ? arithmetic
-                  : is_of_memory(feature)                   ? memory
-                                                            : all;
-    sum += a[static_cast<int>(k)] * row.features[static_cast<int>(k)];
-  }
-  const double share = memory > arithmetic ? row.of_memory : row.of_memory_cheaper;
-  const double bound = share * std::exp(memory);
-  const double computed = (1 - share) * std::exp(arithmetic);
-  const double scaled = computed + bound;
-  const double more = 1 + row.of_small * std::max(small, 0.0);
-  LogFactor factor{.value = all + std::log(scaled * more), .slope = row.features};
-  for (std::size_t k = 0; k < kFeatures; ++k) {
-    const SoftwareFeature feature = hardware::kSoftwareFeatures[k].second;
-    if (feature == SoftwareFeature::kSmallKernels) factor.slope[static_cast<int>(k)] *= row.of_small / more;
-    if (is_of_arithmetic(feature)) factor.slope[static_cast<int>(k)] *= computed / scaled;
-    if (is_of_memory(feature)) factor.slope[static_cast<int>(k)] *= bound / scaled;
-  }
-  return factor;
-}
-
-double residual_of(const Row& row, const Effects& a) {
-  return row.measured - predicted(row, factor_of(row, a).value).first;
-}
-
-/// Keeps the effect of sharing a server where series have it.
-void hold(Eigen::Matrix<double, kFeatures, kFeatures>& normal, Effects& right, double shared) {
-  constexpr double kStiff = 1e9;
-  constexpr int kDoublings = static_cast<int>(hardware::SoftwareFeature::kShared);
-  normal(kDoublings, kDoublings) += kStiff;
-  right[kDoublings] += kStiff * shared;
-}
-
-/// What a doubling of the GPUs that share a server takes: in every series of one server, from its smallest row to each
-/// other; their median, a source weighing as the square root of its rows. Between series other things differ as well.
-double sharing(const std::vector<Row>& rows, const std::vector<int>& counts) {
-  constexpr int kDoublings = static_cast<int>(hardware::SoftwareFeature::kShared);
-  std::map<std::string, const Row*> smallest;
-  const auto within = [](const Row& row) { return row.one_server; };
-  for (const Row& row : rows) {
-    if (!within(row)) continue;
-    const Row*& least = smallest[row.group];
-    if (least == nullptr || row.features[kDoublings] < least->features[kDoublings]) least = &row;
-  }
-  std::vector<std::pair<double, double>> slopes;
-  for (const Row& row : rows) {
-    if (!within(row) || counts[row.source] == 0) continue;
-    const Row& least = *smallest.at(row.group);
-    const double doublings = row.features[kDoublings] - least.features[kDoublings];
-    if (doublings <= 0) continue;
-    const double more = (row.measured - predicted(row, 0).first) - (least.measured - predicted(least, 0).first);
-    slopes.emplace_back(more / doublings, row.weight * counts[row.source]);
-  }
-  return slopes.empty() ? 0 : weighted_quantile(std::move(slopes), 0.5);
-}
-
-/// `counts`: how often each source is in the sample.
-Effects fit(const std::vector<Row>& rows, const std::vector<int>& counts) {
-  const double held = sharing(rows, counts);
-  constexpr double kSmallest = 0.02;  // residuals below count alike
-  Effects a = Effects::Zero();
-  for (int round = 0; round < 40; ++round) {
-    Eigen::Matrix<double, kFeatures, kFeatures> normal = Eigen::Matrix<double, kFeatures, kFeatures>::Zero();
-    Effects right = Effects::Zero();
-    for (const Row& row : rows) {
-      if (counts[row.source] == 0) continue;
-      const LogFactor factor = factor_of(row, a);
-      const auto [time, slope] = predicted(row, factor.value);
-      const double residual = row.measured - time;
-      const double weight = row.weight * counts[row.source] / std::max(std::abs(residual), kSmallest);
-      const Effects z = factor.slope * slope;
-      normal += weight * z * z.transpose();
-      right += weight * z * (residual + z.dot(a));
-    }
-    for (std::size_t k = 0; k < kFeatures; ++k) normal(static_cast<int>(k), static_cast<int>(k)) += kRidge;
-    hold(normal, right, held);
-    const Effects next = normal.ldlt().solve(right);
-    const double moved = (next - a).cwiseAbs().maxCoeff();
-    a += 0.7 * (next - a);
-    if (moved < 1e-4) break;
-  }
-  return a;
-}
 
 struct Errors {
   std::vector<double> absolute;
@@ -191,78 +52,6 @@ struct Errors {
 
 /// predicted / measured - 1 in the row's own metric, of a log of measured over predicted time.
 double error_of(const Row& row, double residual) { return std::abs(std::expm1(row.rate ? residual : -residual)); }
-
-std::string page_of(const std::string& source) { return source.substr(0, source.find_first_of("#@")); }
-
-std::string repository_of(const std::string& source) {
-  const std::size_t first = source.find(':');
-  return first == std::string::npos ? source : source.substr(0, source.find(':', first + 1));
-}
-
-void describe(const io::Case& one, const whatif::Scenario& scenario, Row& row) {
-  using hardware::ChangeKind;
-  const plan::Parallel& parallel = scenario.parallel;
-  row.job = fmt::format("{}, {} x {}, {}, {} {} {} {} {}", one.model, one.nodes, one.gpus_per_node, one.framework,
-                        parallel.tensor, parallel.context, parallel.expert, parallel.pipeline, parallel.zero);
-  for (const char* condition : {"data", "dali", "xla", "phase", "seq_len", "variant", "unit", "loss_scale", "optimizer",
-                                "implementation", "asp"}) {
-    row.job += ", " + one.said(condition).value_or("-");
-  }
-  row.has[ChangeKind::kGpu] = scenario.cluster.node.gpu.id;
-  row.has[ChangeKind::kPrecision] = std::string(name_of(kPrecisions, scenario.precision));
-  row.has[ChangeKind::kStrategy] = std::string(name_of(plan::kStrategies, scenario.strategy.kind));
-}
-
-std::optional<Row> row_of(const io::Case& one, const whatif::CaseReader& reader, std::int64_t widest) {
-  // What is assumed teaches nothing, and passes timed alone have no software on top.
-  if (whatif::leaves_open(one) || whatif::is_pass(one.metric)) return std::nullopt;
-  auto scenario = reader.scenario_of(one, widest);
-  if (!scenario) return std::nullopt;
-  scenario->software = nullptr;
-  const plan::SoftwareFeatures features = plan::software_features(*scenario);
-  const auto question = whatif::ask(*scenario);
-  const auto prediction = whatif::predict(*scenario);
-  if (!question || !prediction || scenario->model->measured || !scenario->model->has_layers()) return std::nullopt;
-  const auto value = whatif::metric_of(one, *scenario, *prediction, prediction->step_time);
-  if (!value) return std::nullopt;
-  Row row;
-  row.id = one.id;
-  row.group = one.where.file + one.group;
-  row.one_server = one.nodes == 1;
-  row.rate = whatif::is_rate(one.metric);
-  row.kind = whatif::kind_of(*question);
-  row.year = scenario->software_year.get();
-  const double ratio = row.rate ? *value / one.value : one.value / *value;  // measured over predicted time
-  row.measured = std::log(prediction->step_time.in(seconds)*ratio);
-  for (std::size_t k = 0; k < kFeatures; ++k) row.features[static_cast<int>(k)] = features[k];
-  describe(one, *scenario, row);
-  whatif::Predictor predictor;
-  const auto log_time = [&](const hardware::SoftwareFactor& factor) -> std::optional<double> {
-    scenario->software_of_whole = factor;
-    const auto step = predictor.step_time(*scenario);
-    return step ? std::optional(std::log(step->in(seconds))) : std::nullopt;
-  };
-  for (std::size_t i = 0; i < kGrid.size(); ++i) {
-    const double times = std::exp(kGrid[i]);
-    const auto time = log_time({times, times, times});
-    if (!time) return std::nullopt;
-    row.times[i] = *time;
-  }
-  constexpr double kMore = 1.1;
-  const auto more = log_time({kMore, kMore, kMore});
-  const auto more_memory = log_time({1, kMore, kMore});
-  const auto more_arithmetic = log_time({kMore, 1, 1});
-  const auto more_small = log_time({.small = kMore - 1});
-  if (!more || !more_memory || !more_arithmetic || !more_small) return std::nullopt;
-  const double now = predicted(row, 0).first;
-  const double felt = *more - now;
-  if (felt > 1e-9) {
-    row.of_memory = std::clamp((*more_memory - now) / felt, 0.0, 1.0);
-    row.of_memory_cheaper = std::clamp(1 - (*more_arithmetic - now) / felt, 0.0, 1.0);
-    row.of_small = std::clamp((*more_small - now) / felt, 0.0, 1.0);
-  }
-  return row;
-}
 
 /// Whether rows of a kind say what another may be off by: where nobody says what drives the network, no less is open
 /// than where somebody does.
@@ -274,60 +63,7 @@ bool speaks_for(hardware::QuestionKind row, hardware::QuestionKind asked) {
 struct Learner {
   std::vector<Row> rows;
   std::vector<std::string> sources;
-  std::vector<double> residuals;  // of sources that were left out
-  double newest = 0;
-
-  void read(const io::Catalog& catalog, const std::vector<std::string>& files) {
-    const whatif::CaseReader reader(catalog);
-    std::map<std::string, std::set<std::string>> pages;
-    std::map<std::string, std::size_t> count_of;
-    std::vector<std::string> published;
-    for (const std::string& file : files) {
-      const auto cases = io::load_cases(file);
-      if (!cases) throw std::runtime_error(cases.error().message);
-      std::map<std::string, std::int64_t> widest;
-      for (const io::Case& one : *cases) widest[one.group] = std::max(widest[one.group], one.gpus_per_node);
-      const std::size_t slash = file.find_last_of('/');
-      for (const io::Case& one : *cases) {
-        if (whatif::architecture_family(one) == "collective") continue;
-        auto row = row_of(one, reader, widest[one.group]);
-        if (!row) continue;
-        row->set = file.substr(slash + 1, file.rfind('.') - slash - 1);
-        pages[repository_of(one.source)].insert(page_of(one.source));
-        ++count_of[repository_of(one.source)];
-        published.push_back(one.source);
-        rows.push_back(std::move(*row));
-      }
-    }
-    std::map<std::string, std::size_t> known;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const std::string repository = repository_of(published[i]);
-      const bool few = count_of[repository] < 4 * pages[repository].size();
-      const std::string name = few ? repository : page_of(published[i]);
-      rows[i].source = known.try_emplace(name, known.size()).first->second;
-    }
-    sources.resize(known.size());
-    for (const auto& [name, number] : known) sources[number] = name;
-    add_years();
-    std::vector<double> count(sources.size());
-    for (const Row& row : rows) count[row.source] += 1;
-    for (Row& row : rows) row.weight = 1 / std::sqrt(count[row.source]);
-  }
-
-  /// Age counts up to the mean year of the rows that state one; who states none counts as new, as in a prediction.
-  void add_years() {
-    double sum = 0;
-    double stated = 0;
-    for (const Row& row : rows) {
-      sum += row.year.value_or(0);
-      stated += row.year ? 1 : 0;
-    }
-    newest = std::round(10 * sum / std::max(stated, 1.0)) / 10;
-    for (Row& row : rows) {
-      const double years = std::max(newest - row.year.value_or(newest), 0.0);
-      row.features[static_cast<int>(hardware::SoftwareFeature::kYears)] = years / 3;
-    }
-  }
+  std::vector<double> residuals = {};  // of sources that were left out
 
   void leave_out() {
     residuals.resize(rows.size());
@@ -478,8 +214,8 @@ int main(int argc, char** argv) {
   }
   const auto catalog = io::Catalog::open(DDLSIM_SOURCE_DATA);
   if (!catalog) return 1;
-  Learner learner;
-  learner.read(*catalog, {argv + 2, argv + argc});
+  Rows read = read_rows(*catalog, {argv + 2, argv + argc});
+  Learner learner{.rows = std::move(read.rows), .sources = std::move(read.sources)};
   if (learner.rows.empty()) {
     fmt::print(stderr, "accuracy_learn: no row is predicted: is {} one that this program reads?\n", argv[1]);
     return 1;
@@ -489,7 +225,7 @@ int main(int argc, char** argv) {
       .id = "steps",
       .rows = static_cast<std::int64_t>(learner.rows.size()),
       .sources = static_cast<std::int64_t>(learner.sources.size()),
-      .newest = learner.newest,
+      .newest = read.newest,
       .effects = {},
       .ends = {},
       .changes = {},

@@ -6,7 +6,6 @@
 
 #include "ddlsim/calib/attention_fit.h"
 #include "ddlsim/calib/convolution_fit.h"
-#include "ddlsim/calib/fit.h"
 #include "ddlsim/calib/gemm_fit.h"
 #include "ddlsim/calib/holdout.h"
 #include "ddlsim/calib/robust.h"

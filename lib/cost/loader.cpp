@@ -238,19 +238,6 @@ BatchPipeline batch_pipeline(const LoaderWork& work, const LoaderShare& share, c
   return pipeline;
 }
 
-Time buffer_wait(Time consumer, Time producer, std::int64_t buffered) {
-  if (producer == Time::zero()) return Time::zero();
-  const double ratio = consumer / producer;
-  double power = 1;
-  double sum = 1;
-  for (std::int64_t i = 0; i < buffered; ++i) {
-    power *= ratio;
-    sum += power;  // (1 - ratio^(n+1)) / (1 - ratio), without the difference of like numbers
-    if (!(power < 1e300)) return Time::zero();
-  }
-  return producer / sum;
-}
-
 // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): a sequence, and the place in it
 double varied_share(double deviation, std::uint64_t seed, std::uint64_t index) {
   const double spread = portable_log2(1 + deviation * deviation) * std::numbers::ln2;  // of the logarithm, squared

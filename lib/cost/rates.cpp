@@ -5,7 +5,6 @@
 #include <string>
 
 #include "ddlsim/cost/price.h"
-#include "ddlsim/support/names.h"
 
 namespace ddlsim::cost {
 namespace {

@@ -8,7 +8,6 @@
 #include <iterator>
 
 #include "ddlsim/support/lower_case.h"
-#include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "shell_words.h"
 

@@ -5,7 +5,6 @@
 #include <cctype>
 
 #include "ddlsim/support/names.h"
-#include "ddlsim/support/quantity_io.h"
 #include "megatron_arguments.h"
 #include "megatron_schedule.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "ddlsim/support/checked.h"
 #include "ddlsim/support/quantity_io.h"
 #include "hf_layers.h"
 #include "megatron_arguments.h"

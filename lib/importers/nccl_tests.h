@@ -5,8 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "ddlsim/importers/collective_file.h"
-
 namespace ddlsim::importers {
 
 inline constexpr std::int64_t kMaxRanks = 1'000'000'000;

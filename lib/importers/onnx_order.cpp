@@ -4,7 +4,6 @@
 #include <queue>
 #include <unordered_map>
 
-#include "ddlsim/support/names.h"
 #include "onnx_graph.h"
 
 namespace ddlsim::importers::onnx {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "onnx_builder.h"
@@ -205,14 +206,17 @@ bool over_three(NodeContext& node, const Shape& whole) {
   return whole.size() == 5 && features_of(node, whole).size() == 4;
 }
 
+void refuse_weights(NodeContext& node, const Shape& weights, const Shape& whole, std::int64_t groups) {
+  node.refuse(fmt::format("weights {} do not fit an input {} in {} groups", workload::to_string(weights),
+                          workload::to_string(whole), groups));
+}
+
 void conv_over_three(NodeContext& node, const Shape& whole, const Shape& weights) {
   const std::int64_t groups = node.integer("group", 1);
   if (weights.size() != 5 || groups < 1 || groups > kLargestStride || weights[0] < 1 || weights[0] % groups != 0 ||
       whole[1] % groups != 0 || weights[1] != whole[1] / groups ||
       std::any_of(weights.begin() + 2, weights.end(), [](auto k) { return k < 1 || k > kLargestStride; })) {
-    node.refuse(fmt::format("weights {} do not fit an input {} in {} groups", workload::to_string(weights),
-                            workload::to_string(whole), groups));
-    return;
+    return refuse_weights(node, weights, whole, groups);
   }
   const auto slides = slides_of(node, {whole.begin() + 2, whole.end()}, {weights.begin() + 2, weights.end()});
   if (node.failed()) return;
@@ -245,6 +249,20 @@ void pool_over_three(NodeContext& node, const Shape& whole, std::string_view wor
   node.set(flat.out);
 }
 
+/// Of a convolution's weights, without its padding; refused, nothing.
+std::optional<Window> window_of(NodeContext& node, const Shape& weights, std::size_t spatial) {
+  Window window;
+  window.kernel = spatial == 1 ? Pair{1, weights[2]} : Pair{weights[2], weights[3]};
+  if (std::min(window.kernel[0], window.kernel[1]) < 1 ||
+      std::max(window.kernel[0], window.kernel[1]) > kLargestStride) {
+    node.refuse(fmt::format("weights of shape {}", workload::to_string(weights)));
+    return std::nullopt;
+  }
+  window.stride = pair_of(node, "strides", spatial, 1);
+  window.dilation = pair_of(node, "dilations", spatial, 1);
+  return window;
+}
+
 /// Every element of the input is multiplied with the kernel and added to the output: the products of a convolution that
 /// makes as many outputs as this has inputs, then what it makes is put in its place.
 void conv_transpose(NodeContext& node) {
@@ -256,19 +274,11 @@ void conv_transpose(NodeContext& node) {
   if (node.failed()) return;
   if (weights.size() != whole.size() || groups < 1 || groups > kLargestStride || image[0] % groups != 0 ||
       weights[0] != image[0] || weights[1] < 1 || weights[1] > kLargestStride) {
-    node.refuse(fmt::format("weights {} do not fit an input {} in {} groups", workload::to_string(weights),
-                            workload::to_string(whole), groups));
-    return;
+    return refuse_weights(node, weights, whole, groups);
   }
-  Window window;
-  window.kernel = spatial == 1 ? Pair{1, weights[2]} : Pair{weights[2], weights[3]};
-  if (std::min(window.kernel[0], window.kernel[1]) < 1 ||
-      std::max(window.kernel[0], window.kernel[1]) > kLargestStride) {
-    node.refuse(fmt::format("weights of shape {}", workload::to_string(weights)));
-    return;
-  }
-  window.stride = pair_of(node, "strides", spatial, 1);
-  window.dilation = pair_of(node, "dilations", spatial, 1);
+  std::optional<Window> read = window_of(node, weights, spatial);
+  if (!read) return;
+  Window& window = *read;
   Pair out{1, 1};
   const auto stated = node.integers("output_shape");
   const auto more = node.integers("output_padding");
@@ -311,19 +321,11 @@ void conv(NodeContext& node) {
   if (node.failed()) return;
   if (weights.size() != whole.size() || groups < 1 || groups > kLargestStride || weights[0] < 1 ||
       weights[0] % groups != 0 || image[0] % groups != 0 || weights[1] != image[0] / groups) {
-    node.refuse(fmt::format("weights {} do not fit an input {} in {} groups", workload::to_string(weights),
-                            workload::to_string(whole), groups));
-    return;
+    return refuse_weights(node, weights, whole, groups);
   }
-  Window window;
-  window.kernel = spatial == 1 ? Pair{1, weights[2]} : Pair{weights[2], weights[3]};
-  if (std::min(window.kernel[0], window.kernel[1]) < 1 ||
-      std::max(window.kernel[0], window.kernel[1]) > kLargestStride) {
-    node.refuse(fmt::format("weights of shape {}", workload::to_string(weights)));
-    return;
-  }
-  window.stride = pair_of(node, "strides", spatial, 1);
-  window.dilation = pair_of(node, "dilations", spatial, 1);
+  std::optional<Window> read = window_of(node, weights, spatial);
+  if (!read) return;
+  Window& window = *read;
   read_padding(node, window, image, spatial);
   const Pair out = output_of(node, window, image);
   if (node.failed()) return;

@@ -17,12 +17,6 @@ constexpr std::int64_t kMaxVcpus = 100'000;
 constexpr Dimension kRate = dimension::kData - dimension::kTime;
 constexpr Dimension kCompute = dimension::kWork - dimension::kTime;
 
-template <typename T>
-Expected<T> finish(T value, std::vector<Error>& errors) {
-  if (!errors.empty()) return fail_with_all(std::move(errors));
-  return value;
-}
-
 constexpr Choices<bool, 2> kYesNo{{{"yes", true}, {"no", false}}};
 
 hardware::PeakRates read_peaks(const Node& node, std::vector<Error>& errors) {
@@ -255,8 +249,7 @@ Expected<hardware::Gpu> read_gpu(const Node& document) {
   gpu.sources = reader.sources({"kernels_of", "sm_count", "peak", "sustained", "memory", "nvlink", "pcie",
                                 "nccl_tuning", "peer_to_peer", "tdp", "power"});
   gpu.notes = reader.text_or("notes", {});
-  reader.finish();
-  return finish(std::move(gpu), errors);
+  return reader.whole(std::move(gpu));
 }
 
 Expected<hardware::Link> read_link(const Node& document) {
@@ -277,8 +270,7 @@ Expected<hardware::Link> read_link(const Node& document) {
   link.latency = from_datasheet(reader.quantity<dimension::kTime>("latency"));
   link.sources = reader.sources({"transport", "bandwidth", "latency"});
   link.notes = reader.text_or("notes", {});
-  reader.finish();
-  return finish(std::move(link), errors);
+  return reader.whole(std::move(link));
 }
 
 Expected<NodeFile> read_node(const Node& document) {
@@ -317,8 +309,7 @@ Expected<NodeFile> read_node(const Node& document) {
   }
   node.sources = reader.sources(keys);
   node.notes = reader.text_or("notes", {});
-  reader.finish();
-  return finish(std::move(file), errors);
+  return reader.whole(std::move(file));
 }
 
 Expected<StudySetting> read_setting(const Node& document) {
@@ -343,8 +334,7 @@ Expected<StudySetting> read_setting(const Node& document) {
   setting.gpus_per_server = reader.count("gpus_per_server", {1, hardware::kMaxGpusPerNode});
   setting.sources = reader.sources({"gpu", "network", "pcie", "nvlink", "efficiency", "gpus_per_server"});
   setting.notes = reader.text_or("notes", {});
-  reader.finish();
-  return finish(std::move(setting), errors);
+  return reader.whole(std::move(setting));
 }
 
 }  // namespace ddlsim::io

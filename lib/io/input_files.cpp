@@ -16,12 +16,6 @@ constexpr Dimension kBytesPerTime = dimension::kData - dimension::kTime;
 constexpr std::int64_t kMostSamples = std::int64_t{1} << 48;
 constexpr Choices<bool, 2> kSharedOrNot{{{"yes", true}, {"no", false}}};
 
-template <typename T>
-Expected<T> whole(T value, std::vector<Error>& errors) {
-  if (!errors.empty()) return fail_with_all(std::move(errors));
-  return value;
-}
-
 /// A plain number of a file, from `least` to `most`.
 double plain_number(MapReader& reader, std::string_view key, double least, double most) {
   const Node* node = reader.require(key);
@@ -92,8 +86,7 @@ Expected<hardware::Storage> read_storage(const Node& document) {
   storage.sources =
       reader.sources({"bandwidth", "stream", "iops", "request", "latency", "capacity", "shared", "attached"});
   storage.notes = reader.text_or("notes", {});
-  reader.finish();
-  return whole(std::move(storage), errors);
+  return reader.whole(std::move(storage));
 }
 
 Expected<hardware::Cpu> read_cpu(const Node& document) {
@@ -113,8 +106,7 @@ Expected<hardware::Cpu> read_cpu(const Node& document) {
   cpu.sources = reader.sources({"cores", "threads_per_core", "clock", "decode_speed", "second_thread", "hand_over",
                                 "receive", "memory_bandwidth"});
   cpu.notes = reader.text_or("notes", {});
-  reader.finish();
-  return whole(std::move(cpu), errors);
+  return reader.whole(std::move(cpu));
 }
 
 Expected<hardware::FailureRates> read_failures(const Node& document) {
@@ -133,8 +125,7 @@ Expected<hardware::FailureRates> read_failures(const Node& document) {
     reader.report(document, ErrorCode::kInvalidArgument, "a file of failure rates without a rate",
                   {"state mtbf_gpu, mtbf_node or mtbf_switch: 80000 h"});
   }
-  reader.finish();
-  return whole(std::move(rates), errors);
+  return reader.whole(std::move(rates));
 }
 
 Expected<workload::Dataset> read_dataset(const Node& document) {
@@ -155,8 +146,7 @@ Expected<workload::Dataset> read_dataset(const Node& document) {
   dataset.sources =
       reader.sources({"samples", "samples_per_file", "tokens", "stored", "decoded", "decode", "augment", "variation"});
   dataset.notes = reader.text_or("notes", {});
-  reader.finish();
-  return whole(std::move(dataset), errors);
+  return reader.whole(std::move(dataset));
 }
 
 HostFile read_host(const Node& map, std::vector<Error>& errors) {

@@ -312,9 +312,7 @@ Expected<JobsFile> read_jobs(const Node& document, const std::string& file) {
   } else if (sources != nullptr) {
     reader.report(*sources, ErrorCode::kParse, "notes are a list of texts");
   }
-  reader.finish();
-  if (!errors.empty()) return fail_with_all(std::move(errors));
-  return jobs;
+  return reader.whole(std::move(jobs));
 }
 
 Expected<JobsFile> load_jobs(const std::filesystem::path& path) {

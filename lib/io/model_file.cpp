@@ -290,9 +290,7 @@ Expected<workload::Model> read_model(const Node& document, const Dimensions& dim
   model.sources = reader.sources({"layers", "input", "batch", "global_batch", "optimizer", "dimensions", "published",
                                   "features", "measured_on", "trained_from"});
   model.notes = reader.text_or("notes", {});
-  reader.finish();
-  if (!errors.empty()) return fail_with_all(std::move(errors));
-  return model;
+  return reader.whole(std::move(model));
 }
 
 }  // namespace ddlsim::io

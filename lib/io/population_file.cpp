@@ -127,9 +127,7 @@ Expected<PopulationFile> read_population(const Node& document) {
   if (const Node* node = reader.require("headlines")) read_headlines(*node, file, errors);
   file.sources = reader.sources({"architectures", "cnodes", "features", "weights", "headlines"});
   file.notes = reader.text_or("notes", {});
-  reader.finish();
-  if (!errors.empty()) return fail_with_all(std::move(errors));
-  return file;
+  return reader.whole(std::move(file));
 }
 
 }  // namespace ddlsim::io

@@ -368,9 +368,7 @@ Expected<GpuProfile> read_profile(const Node& document) {
         return std::pair{curve.precision, curve.pass};
       });
   profile.notes = reader.text_or("notes", {});
-  reader.finish();
-  if (!errors.empty()) return fail_with_all(std::move(errors));
-  return profile;
+  return reader.whole(std::move(profile));
 }
 
 }  // namespace ddlsim::io

@@ -102,9 +102,7 @@ Expected<hardware::SoftwareProfile> read_software(const Node& document) {
   if (const Node* node = reader.find("changes")) {
     profile.changes = read_named(*node, hardware::kChangeKinds, "change", errors, read_change);
   }
-  reader.finish();
-  if (!errors.empty()) return fail_with_all(std::move(errors));
-  return profile;
+  return reader.whole(std::move(profile));
 }
 
 std::string software_text(const hardware::SoftwareProfile& profile) {

@@ -1,7 +1,7 @@
 // Layers as torch.autocast runs them (workload/fusion.h, "autocast").
 #pragma once
 
-#include "ddlsim/workload/model.h"
+#include "ddlsim/workload/op.h"
 
 namespace ddlsim::workload {
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 #include "ddlsim/importers/hf_config.h"
 #include "ddlsim/importers/launch_file.h"
@@ -10,6 +9,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "describe.h"
+#include "model_flags.h"
 #include "output.h"
 #include "program.h"
 #include "standard_input.h"
@@ -47,31 +47,20 @@ std::string suggested(const std::string& word) {
   return nearest_names(word, names).empty() ? std::string(kFormats) : suggestion(word, names);
 }
 
-struct ImportFlags {
+struct OnnxFlags {
   std::string file;
-  std::string out;
-  std::string name;
-  std::int64_t batch = 0;
+  ModelFlags model;
   std::vector<std::string> dimensions;
   std::string unknown = "error";
 };
 
-/// The model's id: --name, or the name of the file that is written; empty: the importer's choice.
-std::string id_of(const ImportFlags& flags) {
-  if (flags.out.empty()) return flags.name.empty() && is_standard_input(flags.file) ? "stdin" : flags.name;
-  // Look-up by path refuses a model whose file has another name.
-  const std::filesystem::path out(flags.out);
-  if (out.extension() != ".yaml") throw UsageError{"-o '" + flags.out + "' does not end in .yaml", "as -o mine.yaml"};
-  std::string stem = out.stem().string();
-  if (flags.name.empty() || flags.name == stem) return stem;
-  throw UsageError{fmt::format("--name {} and -o {}", flags.name, flags.out),
-                   "a model file is named after its id: leave --name out, or make them the same"};
-}
+/// The importer's choice for a file.
+std::string nameless(const std::string& file) { return is_standard_input(file) ? "stdin" : ""; }
 
-importers::OnnxOptions read_options(const ImportFlags& flags, bool with_batch) {
+importers::OnnxOptions read_options(const OnnxFlags& flags, bool with_batch) {
   importers::OnnxOptions options;
-  options.id = id_of(flags);
-  if (with_batch) options.batch = flags.batch;
+  options.id = id_of(flags.model, nameless(flags.file));
+  if (with_batch) options.batch = flags.model.batch;
   for (const std::string& text : flags.dimensions) {
     const std::size_t equals = std::min(text.rfind('='), text.size());
     const auto value = parse_count(text.substr(std::min(equals + 1, text.size())), {1, std::int64_t{1} << 48});
@@ -87,14 +76,8 @@ importers::OnnxOptions read_options(const ImportFlags& flags, bool with_batch) {
 }
 
 /// Writes the model file, and says on stderr what it holds.
-int finish(const std::string& out, const io::ModelDescription& description, const workload::Model& model) {
-  const auto text = io::write_model(description);
-  if (!text) return print(text.error());
-  if (out.empty()) {
-    if (const int status = print(*text); status != kDone) return status;
-  } else if (auto written = write_file(out, *text); !written) {
-    return print(written.error());
-  }
+int finish(const ModelFlags& flags, const io::ModelDescription& description, const workload::Model& model) {
+  if (const int status = write_model(flags, description); status != kDone) return status;
   std::fputs(fmt::format("{}: {} layers, {} parameters, {} GFLOP per sample forward{}\n", model.id, model.layers.size(),
                          to_text(model.parameters()), significant(model.totals.forward_work.in(gigaflops)),
                          model.notes.empty() ? "" : "; see its notes")
@@ -106,17 +89,9 @@ int finish(const std::string& out, const io::ModelDescription& description, cons
 int import_onnx(const std::vector<std::string>& arguments) {
   CLI::App app("Turn an ONNX file into a model that predict and what-if take.", "ddlsim import onnx");
   app.footer(std::string(kImportExamples));
-  ImportFlags flags;
+  OnnxFlags flags;
   app.add_option("file", flags.file, "the ONNX file")->required()->type_name("FILE");
-  app.add_option("-o,--out", flags.out, "write the model here")
-      ->type_name("OUT.yaml")
-      ->group(kOutputGroup)
-      ->default_str("standard output");
-  app.add_option("--name", flags.name, "the model's id")->type_name("ID")->default_str("the file's name");
-  app.add_option("--batch", flags.batch, "samples per GPU and pass")
-      ->default_str("the graph's own, or 1")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
-      ->type_name("N");
+  add_model_flags(app, flags.model, {.batch_default = "the graph's own, or 1"});
   app.add_option("--dim", flags.dimensions, "the size of an open dimension")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
@@ -127,37 +102,29 @@ int import_onnx(const std::vector<std::string>& arguments) {
   const importers::OnnxOptions options = read_options(flags, app.count("--batch") > 0);
   const auto imported = importers::import_onnx(flags.file, options);
   if (!imported) return print(imported.error());
-  return finish(flags.out, imported->description, imported->model);
+  return finish(flags.model, imported->description, imported->model);
 }
 
 int import_hf(const std::vector<std::string>& arguments) {
   CLI::App app("Turn a Hugging Face config.json into a model that predict and what-if take.", "ddlsim import hf");
   app.footer(std::string(kHfExamples));
-  ImportFlags flags;
+  std::string file;
+  ModelFlags flags;
   importers::HfOptions options;
   std::int64_t sequence = 0;
-  app.add_option("file", flags.file, "the config.json")->required()->type_name("FILE");
-  app.add_option("-o,--out", flags.out, "write the model here")
-      ->type_name("OUT.yaml")
-      ->group(kOutputGroup)
-      ->default_str("standard output");
-  app.add_option("--name", flags.name, "the model's id")
-      ->type_name("ID")
-      ->default_str("the file's name, or its folder's");
-  app.add_option("--batch", options.batch, "samples per GPU and pass")
-      ->default_str("1")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
-      ->type_name("N");
+  app.add_option("file", file, "the config.json")->required()->type_name("FILE");
+  add_model_flags(app, flags, {.name_default = "the file's name, or its folder's"});
   app.add_option("--sequence", sequence, "tokens of a sample")
       ->default_str("the config's positions, at most 4096")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
       ->type_name("N");
   parse(app, arguments);
-  options.id = id_of(flags);
+  options.id = id_of(flags, nameless(file));
+  options.batch = flags.batch;
   if (app.count("--sequence") > 0) options.sequence = sequence;
-  const auto imported = importers::import_hf_config(flags.file, options);
+  const auto imported = importers::import_hf_config(file, options);
   if (!imported) return print(imported.error());
-  return finish(flags.out, imported->description, imported->model);
+  return finish(flags, imported->description, imported->model);
 }
 
 }  // namespace

@@ -5,8 +5,6 @@
 #include <filesystem>
 
 #include "ddlsim/importers/launch_file.h"
-#include "ddlsim/importers/onnx_file.h"
-#include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/scenario.h"
 #include "ddlsim/whatif/setting_words.h"

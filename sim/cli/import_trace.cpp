@@ -11,6 +11,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "describe.h"
+#include "model_flags.h"
 #include "output.h"
 #include "program.h"
 #include "standard_input.h"
@@ -31,27 +32,19 @@ Examples:
 
 struct TraceFlags {
   std::vector<std::string> files;
-  std::string out;
-  std::string name;
+  ModelFlags model;
   std::string gpu;
   std::string data;
-  std::int64_t batch = 1;
   bool whole = false;
   bool json = false;
 };
 
-/// The model's id: --name, else -o's, else the trace's. Look-up by path refuses a model whose file has another name.
 std::string id_of(const TraceFlags& flags) {
-  const std::filesystem::path out(flags.out);
-  if (flags.out.empty() && !flags.name.empty()) return flags.name;
-  if (flags.out.empty()) {
-    return is_standard_input(flags.files.front()) ? "stdin" : importers::id_from_file(flags.files.front());
-  }
-  if (out.extension() != ".yaml") throw UsageError{"-o '" + flags.out + "' does not end in .yaml", "as -o mine.yaml"};
-  if (flags.name.empty() || flags.name == out.stem().string()) return out.stem().string();
-  throw UsageError{fmt::format("--name {} and -o {}", flags.name, flags.out),
-                   "a model file is named after its id: leave --name out, or make them the same"};
+  const std::string& file = flags.files.front();
+  return id_of(flags.model, is_standard_input(file) ? "stdin" : importers::id_from_file(file));
 }
+
+constexpr const char* kBatchOfTrace = "samples per GPU and pass, which a trace does not say";
 
 /// GPUs of the same chip by the names' words: of "NVIDIA A100-PG509-200" all a100-*.
 std::vector<std::string> gpus_like(const std::string& device, const std::vector<std::string>& ids) {
@@ -95,15 +88,7 @@ TraceFlags read_trace_flags(const std::vector<std::string>& arguments) {
   app.footer(std::string(kKinetoExamples));
   TraceFlags flags;
   app.add_option("files", flags.files, "the traces, .json or .json.gz, one per rank")->required()->type_name("TRACE");
-  app.add_option("-o,--out", flags.out, "write the model here")
-      ->type_name("OUT.yaml")
-      ->group(kOutputGroup)
-      ->default_str("standard output");
-  app.add_option("--name", flags.name, "the model's id")->type_name("ID")->default_str("the file's name");
-  app.add_option("--batch", flags.batch, "samples per GPU and pass, which a trace does not say")
-      ->default_str("1")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
-      ->type_name("N");
+  add_model_flags(app, flags.model, {.batch = kBatchOfTrace});
   app.add_option("--gpu", flags.gpu, "the GPU it ran on")->type_name("GPU")->default_str("what the trace names");
   app.add_flag("--whole", flags.whole, "take the whole trace as one step, whatever its markers say");
   app.add_flag("--json", flags.json, "print the measured step as JSON; the model goes to -o alone")
@@ -120,7 +105,7 @@ Expected<io::ModelDescription> describe_chakra(const TraceFlags& flags, const st
   if (!catalog) return tl::unexpected<Error>(catalog.error());
   const auto gpu = catalog->gpu(flags.gpu);
   if (!gpu) return tl::unexpected<Error>(gpu.error());
-  auto description = importers::describe(*trace, *gpu, {.id = id, .batch = flags.batch});
+  auto description = importers::describe(*trace, *gpu, {.id = id, .batch = flags.model.batch});
   if (!description) description.error().where.file = flags.files.front();
   return description;
 }
@@ -140,28 +125,14 @@ int import_chakra(const std::vector<std::string>& arguments) {
   app.footer(std::string(kChakraExamples));
   TraceFlags flags;
   app.add_option("file", flags.files, "the trace of one rank")->required()->expected(1)->type_name("TRACE.et");
-  app.add_option("-o,--out", flags.out, "write the model here")
-      ->type_name("OUT.yaml")
-      ->group(kOutputGroup)
-      ->default_str("standard output");
-  app.add_option("--name", flags.name, "the model's id")->type_name("ID")->default_str("the file's name");
-  app.add_option("--batch", flags.batch, "samples per GPU and pass, which a trace does not say")
-      ->default_str("1")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
-      ->type_name("N");
+  add_model_flags(app, flags.model, {.batch = kBatchOfTrace});
   app.add_option("--gpu", flags.gpu, "the GPU it ran on")->required()->type_name("GPU");
   app.add_option("--data", flags.data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   const std::string id = id_of(flags);
   const auto description = describe_chakra(flags, id);
   if (!description) return print(description.error());
-  const auto text = io::write_model(*description);
-  if (!text) return print(text.error());
-  if (!flags.out.empty()) {
-    if (auto written = write_file(flags.out, *text); !written) return print(written.error());
-  } else if (const int status = print(*text); status != kDone) {
-    return status;
-  }
+  if (const int status = write_model(flags.model, *description); status != kDone) return status;
   std::fputs(fmt::format("{}: {} layers; {}\n", id, description->layers.size(), description->notes).c_str(), stderr);
   return kDone;
 }
@@ -172,18 +143,14 @@ int import_kineto(const std::vector<std::string>& arguments) {
   const std::vector<std::filesystem::path> files(flags.files.begin(), flags.files.end());
   const auto step = importers::read_kineto(files, {.whole = flags.whole});
   if (!step) return print(step.error());
-  if (flags.json && flags.out.empty()) return print_answer(report::json_of(*step), report::Format::kJson);
+  if (flags.json && flags.model.out.empty()) return print_answer(report::json_of(*step), report::Format::kJson);
   const auto gpu = gpu_of(flags, *step);
   if (!gpu) return print(gpu.error());
-  const auto description = importers::describe(*step, *gpu, {.id = id, .batch = flags.batch});
+  const auto description = importers::describe(*step, *gpu, {.id = id, .batch = flags.model.batch});
   if (!description) return print(description.error());
-  const auto text = io::write_model(*description);
-  if (!text) return print(text.error());
-  if (!flags.out.empty()) {
-    if (auto written = write_file(flags.out, *text); !written) return print(written.error());
-  }
-  if (flags.json || flags.out.empty()) {
-    const int status = flags.json ? print_answer(report::json_of(*step), report::Format::kJson) : print(*text);
+  if (const int status = write_model(flags.model, *description); status != kDone) return status;
+  if (flags.json) {
+    const int status = print_answer(report::json_of(*step), report::Format::kJson);
     if (status != kDone) return status;
   }
   std::fputs(report::text_of(*step).c_str(), stderr);

@@ -5,7 +5,6 @@
 #include <cstdio>
 
 #include "ddlsim/report/views.h"
-#include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/plan_search.h"
 #include "ddlsim/whatif/stage_partition.h"

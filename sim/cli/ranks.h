@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "ddlsim/support/choices.h"
-#include "ddlsim/support/error.h"
 
 namespace ddlsim::cli {
 

@@ -20,7 +20,6 @@
 #include "ranks.h"
 #include "sweep_answer.h"
 #include "sweep_files.h"
-#include "terminal.h"
 #include "value_types.h"
 
 namespace ddlsim::cli {

@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <system_error>
-#include <thread>
 
 #include "event_queue.h"
 #include "sharing.h"
@@ -296,22 +293,5 @@ class Engine {
 };
 
 Expected<Run> run(const Program& program) { return Engine(program)(); }
-
-std::vector<Expected<Run>> run_all(std::span<const Program> programs, std::size_t threads) {
-  std::vector<Expected<Run>> runs(programs.size());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < programs.size(); i = next++) runs[i] = run(programs[i]);
-  };
-  std::vector<std::jthread> helpers;
-  try {
-    for (std::size_t i = 1; i < std::min(threads, programs.size()); ++i) helpers.emplace_back(work);
-  } catch (const std::system_error&) {
-    // No more threads to be had: those there are do the work.
-  }
-  work();
-  helpers.clear();
-  return runs;
-}
 
 }  // namespace ddlsim::events

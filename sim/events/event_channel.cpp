@@ -6,8 +6,6 @@
 #include <array>
 #include <cmath>
 
-#include "ddlsim/cost/nccl.h"
-
 namespace ddlsim::events {
 namespace {
 

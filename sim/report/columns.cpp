@@ -4,7 +4,6 @@
 #include <string>
 
 #include "ddlsim/report/views.h"
-#include "ddlsim/support/quantity_io.h"
 #include "table.h"
 
 namespace ddlsim::report {

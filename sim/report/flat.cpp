@@ -4,8 +4,6 @@
 
 #include <string>
 
-#include "ddlsim/support/quantity_io.h"
-
 namespace ddlsim::report {
 
 Table flat_table() {

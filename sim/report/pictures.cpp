@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "table.h"
 #include "words.h"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "ddlsim/report/views.h"
-#include "ddlsim/support/names.h"
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"

@@ -7,7 +7,6 @@
 
 #include "catalog.h"
 #include "ddlsim/importers/chakra_file.h"
-#include "ddlsim/io/model_file.h"
 #include "hostile/run_program.h"
 
 namespace {

@@ -9,10 +9,6 @@ namespace {
 using namespace ddlsim::test;
 using Catch::Matchers::Contains;
 
-constexpr int kDone = 0;
-constexpr int kNoAnswer = 1;
-constexpr int kWrongUsage = 2;
-
 const Words kCommand{"collective", "--node", "dgx-a100"};
 const std::string kBanner =
     "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 1 minBytes 8 maxBytes 16\n"

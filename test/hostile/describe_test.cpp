@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "files.h"
 #include "hostile/run_program.h"
 
 namespace {
@@ -14,9 +15,6 @@ namespace {
 using namespace ddlsim::test;
 using Catch::Matchers::Contains;
 using Json = nlohmann::json;
-
-constexpr int kNoAnswer = 1;
-constexpr int kWrongUsage = 2;
 
 std::string answer(const Words& words) {
   const Outcome outcome = run_program(words, 60);
@@ -36,11 +34,6 @@ Words words_of(const Json& command) {
     at = end < name.size() ? end : std::string::npos;
   }
   return words;
-}
-
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 /// The candidates that `ddlsim complete words...` names.
@@ -201,7 +194,7 @@ TEST_CASE("describe: what lasts says how long it still takes, on terminals alone
   const std::string fleet = "timeout 4 $DDLSIM fleet --population pai_2019 --jobs 1000000000 --what-if --headlines";
   const Outcome shown = run_shell("script -qec '" + fleet + " > answer' /dev/null", folder.path(), 240);
   CHECK_THAT(shown.out, Contains("of 1,000,000,000 jobs") && Contains("left"));
-  CHECK_THAT(text_of(folder.path() / "answer"), !Contains("left"));
+  CHECK_THAT(contents(folder.path() / "answer"), !Contains("left"));
   CHECK(run_shell(fleet + " 2>&1 >/dev/null", folder.path(), 240).out.empty());
 }
 
@@ -213,11 +206,11 @@ TEST_CASE("save: a job is read back, and says where its values come from", "[hos
     const Words command = plus(plus({"predict"}, kJob), more);
     const std::string first = answer(plus(command, {"--save", job, "--json"}));
     CHECK(answer({"predict", "-f", job, "--json"}) == first);
-    CHECK_THAT(text_of(job), Contains("nodes: \"2\"  # stated"));
-    CHECK_THAT(text_of(job), Contains("# batch: 64") && Contains("the model's") && Contains("data "));
+    CHECK_THAT(contents(job), Contains("nodes: \"2\"  # stated"));
+    CHECK_THAT(contents(job), Contains("# batch: 64") && Contains("the model's") && Contains("data "));
   }
   answer(plus(plus({"what-if"}, kJob), {"--vs", "--set", "network=100 Gb/s", "--save", job}));
-  CHECK_THAT(text_of(job), !Contains("100 Gb/s\""));
+  CHECK_THAT(contents(job), !Contains("100 Gb/s\""));
   CHECK(answer({"what-if", "-f", job, "--json"}) == answer(plus(plus({"what-if"}, kJob), {"--json"})));
 }
 
@@ -228,14 +221,14 @@ TEST_CASE("save: nothing is harmed", "[hostile][describe]") {
   refused(kWrongUsage, plus(plus({"predict"}, kJob), {"--save", "x.yaml", "--curve", "nodes=1,2"}), {"--save"});
   const std::string kept = folder.file("kept.yaml", "mine");
   refused(kNoAnswer, {"predict", "--model", "nonsense", "--node", "dgx1-v100", "--save", kept}, {"nonsense"});
-  CHECK(text_of(kept) == "mine");
+  CHECK(contents(kept) == "mine");
   // A model file of one's own is found from everywhere.
   std::filesystem::copy_file(std::string(DDLSIM_SOURCE_DATA) + "/models/alexnet.yaml", folder.path() / "alexnet.yaml");
   const Outcome saved = run_shell(
       "$DDLSIM predict --model ./alexnet.yaml --node dgx1-v100 --save job.yaml >here; cd /; "
       "$DDLSIM predict -f \"$OLDPWD/job.yaml\"",
       folder.path());
-  CHECK(saved.out == text_of(folder.path() / "here"));
+  CHECK(saved.out == contents(folder.path() / "here"));
 }
 
 TEST_CASE("help: no command has two empty lines together", "[hostile]") {

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "files.h"
 #include "hostile/run_program.h"
 
 namespace {
@@ -20,13 +21,6 @@ using nlohmann::json;
 const Words kJob{"predict", "--model", "resnet50", "--node", "dgx1-v100", "--nodes", "2"};
 
 void refuses(int status, const Words& arguments, const Words& says) { refused(status, plus(kJob, arguments), says); }
-
-std::string text_of(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
 
 /// Slices of one track follow each other, and every track has a name.
 void check_trace(const json& trace, const Words& names) {
@@ -64,7 +58,7 @@ TEST_CASE("event: traces parse and no slice is on another", "[hostile]") {
     REQUIRE(outcome.status == 0);
     CHECK(json::parse(outcome.out).at("prediction").at("fidelity") == "event");
     CHECK(folder.names() == Words{"trace.json"});
-    check_trace(json::parse(text_of(path)), tracks);
+    check_trace(json::parse(contents(path)), tracks);
   };
   traced({}, {"cpu", "gpu", "communication"});
   traced({"--set", "jobs=3", "--set", "jobs.offset=7 ms", "--set", "straggler=1.3"}, {"gpu", "communication"});

@@ -12,9 +12,6 @@ namespace {
 using namespace ddlsim::test;
 using Json = nlohmann::json;
 
-constexpr int kNoAnswer = 1;
-constexpr int kWrongUsage = 2;
-
 const Words kJob{"--model", "resnet50", "--node", "dgx1-v100", "--nodes", "4"};
 
 Words find(const std::string& variable, const std::string& condition, const Words& more = {}) {

@@ -6,15 +6,13 @@
 #include <iterator>
 #include <string>
 
+#include "files.h"
 #include "hostile/run_program.h"
 
 namespace {
 
 using namespace ddlsim::test;
 namespace fs = std::filesystem;
-
-constexpr int kNoAnswer = 1;
-constexpr int kWrongUsage = 2;
 
 const Words kDrawn{"fleet", "--jobs", "30001", "--seed", "3"};
 
@@ -24,11 +22,6 @@ std::string part(const TempFolder& folder, const Words& command, const std::stri
   CAPTURE(run.err);
   REQUIRE(run.status == 0);
   return path;
-}
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::string output(const Words& command) {

@@ -12,9 +12,6 @@ namespace {
 using namespace ddlsim::test;
 using Json = nlohmann::json;
 
-constexpr int kNoAnswer = 1;
-constexpr int kWrongUsage = 2;
-
 Words goodput(const Words& more) {
   return plus({"predict", "--model", "resnet50", "--node", "dgx-a100", "--nodes", "16", "--goodput"}, more);
 }

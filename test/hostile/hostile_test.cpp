@@ -15,9 +15,6 @@ namespace {
 using namespace ddlsim::test;
 using Catch::Matchers::Contains;
 
-constexpr int kNoAnswer = 1;
-constexpr int kWrongUsage = 2;
-
 const Words kJob{"predict", "--model", "resnet50", "--node", "dgx1-v100"};
 const std::string kHeader =
     "job,architecture,cnodes,flops,memory_access_bytes,input_bytes,weight_traffic_bytes,dense_weights_bytes,"

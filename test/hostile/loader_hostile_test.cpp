@@ -11,9 +11,6 @@ namespace {
 using namespace ddlsim::test;
 using Json = nlohmann::json;
 
-constexpr int kNoAnswer = 1;
-constexpr int kWrongUsage = 2;
-
 const std::string kServer = "server: {node: dgx1-v100, cores: 24}\n";
 const std::string kJob = "jobs:\n  - {name: a, samples_per_s: {1: 5}, samples: 10}\n";
 

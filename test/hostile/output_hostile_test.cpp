@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 
+#include "files.h"
 #include "hostile/run_program.h"
 
 namespace {
@@ -22,12 +23,6 @@ const Words kWriters{
     R"("$DDLSIM" fleet --jobs 5000 --generate "$1")",
     R"("$DDLSIM" predict --model resnet50 --node dgx1-v100 --nodes 2 --trace "$1")",
 };
-
-std::string content(const fs::path& path) {
-  std::stringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 /// Runs `script` with $1 set to `target`; the script says what it finds wrong on stdout.
 Outcome write_to(const fs::path& folder, const std::string& target, const std::string& script) {
@@ -76,12 +71,12 @@ TEST_CASE("hostile: an existing file survives a write that fails, and keeps its 
     CAPTURE(full.err);
     CHECK(full.status == 1);
     CHECK_THAT(full.err, Contains("kept: error: could not be written: File too large"));
-    CHECK(content(kept) == before);
+    CHECK(contents(kept) == before);
     CHECK(folder.names() == Words{"kept"});
 
     fs::permissions(kept, fs::perms{0640});
     CHECK(write_to(folder.path(), "kept", writer).status == 0);
-    CHECK(content(kept).size() > before.size());
+    CHECK(contents(kept).size() > before.size());
     CHECK(fs::status(kept).permissions() == fs::perms{0640});
     CHECK(folder.names() == Words{"kept"});
   }
@@ -120,7 +115,7 @@ TEST_CASE("hostile: devices and FIFOs get the bytes and stay what they are", "[h
                  "rm -f fifo; mkfifo fifo; cat fifo > got & " + writer + " || exit; wait; test -p fifo || exit 98");
     CAPTURE(fifo.err);
     CHECK(fifo.status == 0);
-    CHECK(content(folder.path() / "got") == content(folder.path() / "plain"));
+    CHECK(contents(folder.path() / "got") == contents(folder.path() / "plain"));
     CHECK(write_to(folder.path(), "/dev/null", writer).status == 0);
     CHECK(fs::is_character_file("/dev/null"));
   }
@@ -134,9 +129,9 @@ TEST_CASE("hostile: /dev/stdout is what the shell opened, a file, a pipe or a de
   CHECK(piped.status == 0);
   CHECK_THAT(piped.out, StartsWith("job,architecture"));
   CHECK(run_shell("{ echo before; " + rows + "/dev/stdout; echo after; } > file", folder.path()).status == 0);
-  CHECK(content(folder.path() / "file") == "before\n" + piped.out + "after\n");
+  CHECK(contents(folder.path() / "file") == "before\n" + piped.out + "after\n");
   CHECK(run_shell("{ echo before >&3; " + rows + "/dev/fd/3; } 3> third", folder.path()).status == 0);
-  CHECK(content(folder.path() / "third") == "before\n" + piped.out);
+  CHECK(contents(folder.path() / "third") == "before\n" + piped.out);
   CHECK(folder.names() == Words{"file", "third"});
 }
 
@@ -155,7 +150,7 @@ TEST_CASE("hostile: an answer that nobody can take is an error", "[hostile]") {
   const Outcome closed = run_shell(
       R"("$DDLSIM" predict --model resnet50 --node dgx1-v100 --trace trace.json <&- >&- 2>&-)", folder.path());
   CHECK(closed.status == 1);
-  CHECK_THAT(content(folder.path() / "trace.json"), StartsWith("{") && !Contains("error"));
+  CHECK_THAT(contents(folder.path() / "trace.json"), StartsWith("{") && !Contains("error"));
 }
 
 TEST_CASE("hostile: a signal in the midst leaves nothing behind and what stood there", "[hostile]") {
@@ -167,7 +162,7 @@ TEST_CASE("hostile: a signal in the midst leaves nothing behind and what stood t
     std::signal(signal, SIG_DFL);  // the suite itself may have been started by nohup
     CHECK(interrupt_program({"fleet", "--jobs", "1000000000", "--generate", kept}, signal, writing) == 128 + signal);
     CHECK(folder.names() == Words{"kept"});
-    CHECK(content(kept) == "what stood here\n");
+    CHECK(contents(kept) == "what stood here\n");
   }
   // Whoever ignores a signal, as nohup does, goes on ignoring it.
   const Outcome ignored = run_shell(
@@ -197,7 +192,7 @@ TEST_CASE("hostile: ranks of a job are written all or none", "[hostile]") {
   const Outcome blocked = run_shell(job, folder.path());
   CHECK(blocked.status == 1);
   CHECK_THAT(blocked.err, Contains("t.2.et: error: could not be written: Is a directory"));
-  CHECK(content(before) == "what stood here\n");
+  CHECK(contents(before) == "what stood here\n");
   CHECK(folder.names() == Words{"t.0.et", "t.2.et"});
   fs::remove(folder.path() / "t.2.et");
   CHECK(run_shell(job, folder.path()).status == 0);

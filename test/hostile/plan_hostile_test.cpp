@@ -11,9 +11,6 @@ using namespace ddlsim::test;
 using Catch::Matchers::Contains;
 using Json = nlohmann::json;
 
-constexpr int kNoAnswer = 1;
-constexpr int kWrongUsage = 2;
-
 const Words kJob{"plan", "--model", "gpt2", "--node", "dgx-a100", "--gpus-per-node", "4", "--global-batch", "8"};
 const Words kUnbatched(kJob.begin(), kJob.end() - 2);
 

@@ -13,9 +13,6 @@ using namespace ddlsim::test;
 using Catch::Matchers::Contains;
 using Json = nlohmann::json;
 
-constexpr int kNoAnswer = 1;
-constexpr int kWrongUsage = 2;
-
 const Words kRun{"recommend", "--model", "resnet50", "--samples",       "1281167",     "--epochs", "90",
                  "--catalog", "none",    "--price",  "dgx1-v100=3 $/h", "--max-nodes", "2"};
 

@@ -23,6 +23,11 @@ inline constexpr bool kOptimised = false;
 inline constexpr double kMostSeconds = kOptimised ? 2.0 : 30.0;
 inline constexpr std::int64_t kMostBytes = std::int64_t{kSanitized ? 2048 : 512} << 20;
 
+// What the program's exit status says.
+inline constexpr int kDone = 0;
+inline constexpr int kNoAnswer = 1;
+inline constexpr int kWrongUsage = 2;
+
 struct Outcome {
   int status = 0;  // exit status; 128 + the signal's number when a signal ended it
   std::string out;

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "files.h"
 #include "hostile/run_program.h"
 #include "hostile/serve_process.h"
 
@@ -115,11 +116,6 @@ class Validator {
 
   const Json& root_;
 };
-
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 const Json& schema(const std::string& name) {
   static std::map<std::string, Json> known;
@@ -261,7 +257,7 @@ TEST_CASE("schema: what a server says besides is as its schema says", "[hostile]
 TEST_CASE("schema: every golden answer is as its schema says", "[hostile][schema]") {
   int checked = 0;
   for (const auto& entry : std::filesystem::directory_iterator(std::string(DDLSIM_SOURCE_DATA) + "/test/golden")) {
-    const std::string text = text_of(entry.path());
+    const std::string text = contents(entry.path());
     if (entry.path().extension() != ".golden" || text.find("\n{\n  \"schema\"") == std::string::npos) continue;
     INFO(entry.path());
     const std::string problem = problem_of(Json::parse(text.substr(text.find("\n{\n  \"schema\""))));

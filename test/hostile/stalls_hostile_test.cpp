@@ -14,9 +14,6 @@ using namespace ddlsim::test;
 using Catch::Matchers::Contains;
 using Json = nlohmann::json;
 
-constexpr int kNoAnswer = 1;
-constexpr int kWrongUsage = 2;
-
 const Words kJob{"stalls", "--model", "resnet18", "--node", "p3.16xlarge"};
 const Words kReading = plus(kJob, {"--dataset", "imagenet"});
 

@@ -14,6 +14,7 @@
 #include <sstream>
 #include <string>
 
+#include "files.h"
 #include "hostile/run_program.h"
 
 namespace {
@@ -24,8 +25,6 @@ using Catch::Matchers::StartsWith;
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr int kNoAnswer = 1;
-constexpr int kWrongUsage = 2;
 constexpr int kPoints = kSanitized ? 6'000 : 30'000;
 
 const Words kSmall{"sweep",   "--model", "resnet50,alexnet", "--node",           "dgx1-v100",
@@ -43,11 +42,6 @@ Words long_sweep(int points) {
           "--network",
           "10..100:+10 Gb/s",
           "--time-only"};
-}
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::string rows_of(const std::string& database) {

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 
+#include "files.h"
 #include "hostile/run_program.h"
 
 namespace {
@@ -14,19 +15,6 @@ using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 
 const std::string kData = DDLSIM_SOURCE_DATA "/test/data/topology/";
-
-std::string text_of(const std::string& name) {
-  std::ifstream stream(kData + name, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
-std::string replaced(std::string text, const std::string& what, const std::string& with) {
-  const std::size_t place = text.find(what);
-  REQUIRE(place != std::string::npos);
-  return text.replace(place, what.size(), with);
-}
 
 void refuses(int status, const Words& arguments, const Words& says) {
   const Outcome outcome = run_program(plus({"topology"}, arguments));
@@ -81,7 +69,7 @@ TEST_CASE("topology: clusters that are not drawn", "[hostile]") {
 
 TEST_CASE("topology: NCCL files that cannot be", "[hostile]") {
   const TempFolder folder;
-  const std::string good = text_of("two_gpus_per_switch.xml");
+  const std::string good = contents(kData + "two_gpus_per_switch.xml");
   const auto refused = [&](const std::string& text, const std::string& says) {
     const std::string path = folder.file("topo.xml", text);
     refuses(1, {"--nccl-xml", path}, {path, says});
@@ -113,7 +101,7 @@ TEST_CASE("topology: huge NCCL files", "[hostile]") {
 
 TEST_CASE("topology: matrices that cannot be", "[hostile]") {
   const TempFolder folder;
-  const std::string good = text_of("pcie_styled.txt");
+  const std::string good = contents(kData + "pcie_styled.txt");
   const auto refused = [&](const std::string& text, const std::string& says) {
     const std::string path = folder.file("topo.txt", text);
     refuses(1, {"--nvidia-smi", path, "--gpu", "a100-sxm4-40gb"}, {path, says});

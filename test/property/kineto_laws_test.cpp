@@ -10,12 +10,14 @@
 #include "ddlsim/importers/kineto_file.h"
 #include "ddlsim/io/model_file.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 #include "unit/importers/trace_text.h"
 
 using namespace ddlsim;
 using namespace ddlsim::importers;
 using namespace ddlsim::io;
 using namespace ddlsim::test;
+using ddlsim::test::overrides;
 
 namespace {
 
@@ -98,10 +100,8 @@ TEST_CASE("law: a measured model reads back the same, and one GPU replays its ke
       RC_ASSERT(layer.parameters == built.layers[i].parameters);
       sum += layer.measured->forward + layer.measured->backward;
     }
-    const std::vector<whatif::Override> settings{{"model", "resnet50", {}},
-                                                 {"node", "dgx1-v100", {}},
-                                                 {"gpus_per_node", "1", {}},
-                                                 {"efficiency.compute", "0.3", {}}};
+    const std::vector<whatif::Override> settings =
+        overrides("model resnet50; node dgx1-v100; gpus_per_node 1; efficiency.compute 0.3");
     whatif::Scenario scenario = whatif::resolve(catalog(), settings).value();
     model.measured->update = true;  // gradients alone would be an update of their own
     scenario.model = std::make_shared<const workload::Model>(model);

@@ -8,10 +8,12 @@
 
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
+using ddlsim::test::overrides;
 
 namespace {
 
@@ -26,9 +28,8 @@ constexpr double kWave = 1.02;  // a larger product may be faster by a part of a
 
 double step_of(const std::string& model, const std::string& gpu, const std::string& precision, int batch,
                const std::vector<Override>& others = {}) {
-  std::vector<Override> settings{{"model", model, {}},         {"node", "pcie-8x3090", {}},
-                                 {"gpus_per_node", "1", {}},   {"gpu", gpu, {}},
-                                 {"precision", precision, {}}, {"batch", std::to_string(batch), {}}};
+  std::vector<Override> settings = overrides(
+      "model {}; node pcie-8x3090; gpus_per_node 1; gpu {}; precision {}; batch {}", model, gpu, precision, batch);
   settings.insert(settings.end(), others.begin(), others.end());
   const auto scenario = resolve(catalog(), settings);
   return predict(scenario.value()).value().step_time.in(milliseconds);
@@ -109,10 +110,10 @@ TEST_CASE("law: more bandwidth of a GPU's memory never lengthens a step, softwar
        {One{"vit_base", "v100-sxm2-16gb", "fp16"}, One{"convnext_base", "v100-sxm2-16gb", "fp16"},
         One{"lstm_text_classification", "a100-sxm4-80gb", "fp32"}, One{"vit_large", "h100-sxm5-80gb", "tf32"},
         One{"rnnt", "b200-sxm-180gb", "tf32"}, One{"resnet50", "t4", "fp16"}}) {
-    double before = step_of(one.model, one.gpu, one.precision, 16, {{"gpu.memory_bandwidth", "100 GB/s", {}}});
+    double before = step_of(one.model, one.gpu, one.precision, 16, overrides("gpu.memory_bandwidth 100 GB/s"));
     for (double rate = 115; rate < 2e4; rate *= 1.15) {
       const std::string stated = std::to_string(static_cast<int>(rate)) + " GB/s";
-      const double now = step_of(one.model, one.gpu, one.precision, 16, {{"gpu.memory_bandwidth", stated, {}}});
+      const double now = step_of(one.model, one.gpu, one.precision, 16, overrides("gpu.memory_bandwidth {}", stated));
       INFO(one.model << " in " << one.precision << " on " << one.gpu << ", " << stated << ": " << before << " ms, then "
                      << now);
       CHECK(now <= kWave * before);
@@ -129,7 +130,7 @@ TEST_CASE("law: a thousandth of a rate moves no step by a hundredth", "[property
         One{"vgg16", "h200-sxm5-141gb", "tf32", "4805 GB/s"}}) {
     INFO(one.model << " in " << one.precision << " on " << one.gpu);
     const double plain = step_of(one.model, one.gpu, one.precision, 32);
-    CHECK(step_of(one.model, one.gpu, one.precision, 32, {{"gpu.memory_bandwidth", one.rate, {}}}) ==
+    CHECK(step_of(one.model, one.gpu, one.precision, 32, overrides("gpu.memory_bandwidth {}", one.rate)) ==
           Approx(plain).epsilon(0.01));
   }
 }
@@ -139,6 +140,6 @@ TEST_CASE("law: fp8 takes hardly longer for images than bf16, whose convolutions
   for (const std::string& gpu : std::vector<std::string>{"h100-sxm5-80gb", "b200-sxm-180gb"}) {
     const double fp8 = step_of("convnext_base", gpu, "fp8", 64);
     CHECK(fp8 <= 1.3 * step_of("convnext_base", gpu, "bf16", 64));
-    CHECK(step_of("convnext_base", gpu, "fp8", 64, {{"gpu.peak.bf16", "100 TFLOP/s", {}}}) > 1.02 * fp8);
+    CHECK(step_of("convnext_base", gpu, "fp8", 64, overrides("gpu.peak.bf16 100 TFLOP/s")) > 1.02 * fp8);
   }
 }

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "ddlsim/support/units.h"
-
 namespace ddlsim::answer {
 
 /// Where the time of a group of jobs goes: shares that add up to 1.

@@ -31,7 +31,6 @@
 #include "ddlsim/hardware/node.h"
 #include "ddlsim/plan/collective_library.h"
 #include "ddlsim/primitives/collective_op.h"
-#include "ddlsim/support/choices.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/provenance.h"
 #include "ddlsim/support/units.h"

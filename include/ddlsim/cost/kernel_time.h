@@ -61,7 +61,6 @@
 #include "ddlsim/primitives/kernel.h"
 #include "ddlsim/support/precision.h"
 #include "ddlsim/support/units.h"
-#include "ddlsim/workload/model.h"
 
 namespace ddlsim::cost {
 

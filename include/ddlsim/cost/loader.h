@@ -29,8 +29,7 @@
 //
 // A batch of B samples takes y; a step takes x between two of them. Batches are made ahead into a queue, so that
 //   a step takes max(x, y) where nothing varies, x + y without workers.
-// Where times vary: producer and consumer exponential, a queue of n: wait = y (1 - x/y) / (1 - (x/y)^(n+1)), n+1 at x =
-// y (M/M/1/K; tf.data's model, tensorflow/core/framework/model.cc). Otherwise the recurrence
+// Where times vary, the recurrence
 //   made(i) = max(made(i-w), taken(i-pw)) + w y f(i);  taken(i) = max(taken(i-1) + x, made(i))
 // over 4,096 batches, w workers of p batches ahead that deliver in order, so that one slow batch holds up those behind
 // it (head-of-line blocking); f has mean 1 and the samples' deviation over the square root of B, by log-normal draws
@@ -54,7 +53,6 @@
 #include "ddlsim/plan/job.h"
 #include "ddlsim/support/choices.h"
 #include "ddlsim/support/units.h"
-#include "ddlsim/workload/dataset.h"
 
 namespace ddlsim::cost {
 
@@ -159,9 +157,6 @@ struct BatchPipeline {
 };
 [[nodiscard]] BatchPipeline batch_pipeline(const LoaderWork& work, const LoaderShare& share, const plan::Input& input,
                                            double samples);
-
-/// Producer and consumer exponential, `buffered` batches between them.
-[[nodiscard]] Time buffer_wait(Time consumer, Time producer, std::int64_t buffered);
 
 /// What a GPU that takes `consumer` between two batches waits for each, on average.
 [[nodiscard]] Time wait_for_batch(const BatchPipeline& pipeline, Time consumer);

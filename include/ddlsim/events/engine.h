@@ -179,7 +179,4 @@ struct Run {
 /// Fails only when the run would last over 106 days.
 [[nodiscard]] Expected<Run> run(const Program& program);
 
-/// Every program by itself, on `threads` threads (at least one). The results do not depend on the number of threads.
-[[nodiscard]] std::vector<Expected<Run>> run_all(std::span<const Program> programs, std::size_t threads);
-
 }  // namespace ddlsim::events

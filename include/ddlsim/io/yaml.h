@@ -109,6 +109,13 @@ class MapReader {
 
   /// Reports keys that no getter asked for. Call it last.
   void finish();
+  /// Of a whole file: `finish`, then what was read of it, or every error on the list.
+  template <typename T>
+  [[nodiscard]] Expected<T> whole(T value) {
+    finish();
+    if (!errors_->empty()) return fail_with_all(std::move(*errors_));
+    return value;
+  }
 
   /// Whether `node` is a scalar; reports it otherwise.
   bool is_scalar(const Node& node);

@@ -30,7 +30,6 @@
 
 #include "ddlsim/support/units.h"
 #include "ddlsim/workload/blocks.h"
-#include "ddlsim/workload/model.h"
 
 namespace ddlsim::plan {
 

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "ddlsim/importers/kineto_file.h"
-#include "ddlsim/report/format.h"
 
 namespace ddlsim::report {
 

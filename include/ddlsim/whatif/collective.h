@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ddlsim/answer/collective.h"
-#include "ddlsim/cost/price.h"
+#include "ddlsim/cost/collective.h"
 #include "ddlsim/hardware/collective_table.h"
 #include "ddlsim/importers/collective_file.h"
 #include "ddlsim/primitives/collective_op.h"

@@ -9,7 +9,6 @@
 
 #include "cases/case_scenario.h"
 #include "cases/case_text.h"
-#include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::whatif {

@@ -10,7 +10,6 @@
 
 #include "cases/case_text.h"
 #include "cases/language_case.h"
-#include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::whatif {
 namespace {

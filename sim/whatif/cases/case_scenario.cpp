@@ -16,8 +16,6 @@
 #include "cases/case_software.h"
 #include "cases/case_text.h"
 #include "cases/language_case.h"
-#include "ddlsim/support/names.h"
-#include "ddlsim/support/quantity_io.h"
 #include "ddlsim/workload/fusion.h"
 
 namespace ddlsim::whatif {

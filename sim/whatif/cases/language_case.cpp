@@ -259,6 +259,69 @@ std::optional<std::int64_t> expert_tensor_of(const io::Case& one, const plan::Pa
   return by_default || !plan::expert_ranks(cut, replicas) ? std::optional<std::int64_t>(1) : std::nullopt;
 }
 
+/// Adds settings of a row.
+struct AddSetting {
+  const io::Case& one;
+  std::vector<Override>& settings;
+
+  void operator()(std::string path, std::string value) const {
+    settings.push_back({std::move(path), std::move(value), one.where});
+  }
+};
+
+void add_kernels(const io::Case& one, const importers::TrainingWay& way, std::vector<Override>& settings) {
+  const AddSetting set{one, settings};
+  const bool compiled = is_compiled(one);
+  const bool one_kernel = has_attention_in_one(one, way);
+  set("fusion", compiled ? (one_kernel ? "all" : "pointwise") : one_kernel ? "attention" : "none");
+  if (one_kernel && way.attention != "best") set("software.attention", std::string(way.attention));
+}
+
+void add_sharing(int shares, const io::Case& one, std::int64_t replicas, std::vector<Override>& settings) {
+  const AddSetting set{one, settings};
+  set("parallel.zero", std::to_string(shares));
+  // MaxText's replicas of those that share are copies.
+  const auto within = one.said("dp") && replicas != count_or(one, "dp", 1) ? count_of(one, "fsdp") : std::nullopt;
+  const auto ranks = one.said("shard_ranks") ? count_of(one, "shard_ranks") : within;
+  if (ranks && *ranks < replicas) set("parallel.shard_ranks", std::to_string(*ranks));
+  if (shares == 3 && count_or(one, "pp", 1) > 1 && importers::syncs_stages_once(lower_case(one.framework))) {
+    set("parallel.no_sync", "yes");
+    set("parallel.reshard", "no");
+  }
+}
+
+void add_recomputation(const io::Case& one, const importers::TrainingWay& way, std::vector<Override>& settings) {
+  const AddSetting set{one, settings};
+  if (const std::string_view again = recomputation_of(one); again != "none") {
+    set("parallel.recompute", std::string(again));
+    if (again != "selective" && way.stops_early) set("parallel.recompute_stops", "yes");
+    if (says(one, "recompute", kEveryOther)) set("parallel.recompute_every", "2");
+  }
+}
+
+void add_formats(const io::Case& one, const importers::TrainingWay& way, bool one_rank,
+                 std::vector<Override>& settings) {
+  const AddSetting set{one, settings};
+  if (precision_of(one.precision) == "fp32" || precision_of(one.precision) == "tf32") return;
+  // Autocast keeps weights, and what follows from them, in fp32.
+  const bool own_formats = way.states != "pure-16" && !(way.names.empty() && has(lower_case(one.framework), "pytorch"));
+  const bool autocast = !own_formats && has_any(lower_case(one.precision), {"mixed", "amp"});
+  const bool wide = says(one, "grad_dtype", "fp32");
+  const std::string usual(autocast ? "fp32" : wide ? "mixed" : way.states);
+  set("parallel.states", one.said("states").value_or(keeps_eight_bits(one) ? "fp8-primary" : usual));
+  if (keeps_eight_bits(one) && one_rank) set("parallel.gated_fp8", "yes");
+  set("strategy.gradients", std::string(autocast || wide ? "fp32" : way.gradients));
+}
+
+void add_adapters(const io::Case& one, std::vector<Override>& settings) {
+  const AddSetting set{one, settings};
+  // mlcommons/training llama2_70b_lora: rank 16; NeMo's recipes: 16.
+  set("parallel.lora_rank", std::to_string(count_or(one, "lora_rank", 16)));
+  const std::string base = lower_case(one.said("peft").value_or("") + " " + one.said("task").value_or(""));
+  if (has_any(base, {"4bit", "4-bit", "nf4", "qlora", "gptq"})) set("parallel.frozen_bits", "4");
+  if (has_any(base, {"8bit", "8-bit", "int8"})) set("parallel.frozen_bits", "8");
+}
+
 }  // namespace
 
 std::optional<bool> said_attention_in_one(const io::Case& one) {
@@ -273,15 +336,12 @@ std::optional<bool> said_attention_in_one(const io::Case& one) {
 Expected<std::vector<Override>> splits_of(const io::Case& one) {
   if (auto counts = check_counts(one); !counts) return tl::unexpected<Error>(counts.error());
   std::vector<Override> settings;
-  const auto set = [&](std::string path, std::string value) {
-    settings.push_back({std::move(path), std::move(value), one.where});
-  };
+  const AddSetting set{one, settings};
   const auto set_degree = [&](std::int64_t value, const char* path) {
     if (value > 1) set(path, std::to_string(value));
     return value;
   };
   const auto degree = [&](std::string_view key, const char* path) { return set_degree(count_or(one, key, 1), path); };
-  const std::string precision = precision_of(one.precision);
   const importers::TrainingWay& way = way_of(one);
   const auto degrees = degrees_of(one);
   if (!degrees) return tl::unexpected<Error>(degrees.error());
@@ -312,52 +372,19 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     degree("vp", "parallel.virtual_stages");
     if (schedule_of(one) == "1f1b") set("parallel.overlap_p2p", "no");
   }
-  const bool compiled = is_compiled(one);
-  const bool one_kernel = has_attention_in_one(one, way);
-  set("fusion", compiled ? (one_kernel ? "all" : "pointwise") : one_kernel ? "attention" : "none");
-  if (one_kernel && way.attention != "best") set("software.attention", std::string(way.attention));
+  add_kernels(one, way, settings);
   if (says(one, "cp_comm", "a2a")) set("parallel.context_by", "ulysses");
   const bool said = one.said("sequence_parallel").has_value();
   const bool sequence = tensor > 1 && (said ? affirms(one, "sequence_parallel") : way.sequence);
   if (sequence) set("parallel.sequence", "yes");
   const int shares = *replicas * degrees->context > 1 ? sharing_of(one, way.zero) : 0;
-  if (shares > 0) {
-    set("parallel.zero", std::to_string(shares));
-    // MaxText's replicas of those that share are copies.
-    const auto within = one.said("dp") && *replicas != count_or(one, "dp", 1) ? count_of(one, "fsdp") : std::nullopt;
-    const auto ranks = one.said("shard_ranks") ? count_of(one, "shard_ranks") : within;
-    if (ranks && *ranks < *replicas) set("parallel.shard_ranks", std::to_string(*ranks));
-    if (shares == 3 && count_or(one, "pp", 1) > 1 && importers::syncs_stages_once(lower_case(one.framework))) {
-      set("parallel.no_sync", "yes");
-      set("parallel.reshard", "no");
-    }
-  }
-  if (const std::string_view again = recomputation_of(one); again != "none") {
-    set("parallel.recompute", std::string(again));
-    if (again != "selective" && way.stops_early) set("parallel.recompute_stops", "yes");
-    if (says(one, "recompute", kEveryOther)) set("parallel.recompute_every", "2");
-  }
-  if (precision != "fp32" && precision != "tf32") {
-    // Autocast keeps weights, and what follows from them, in fp32.
-    const bool own_formats =
-        way.states != "pure-16" && !(way.names.empty() && has(lower_case(one.framework), "pytorch"));
-    const bool autocast = !own_formats && has_any(lower_case(one.precision), {"mixed", "amp"});
-    const bool wide = says(one, "grad_dtype", "fp32");
-    const std::string usual(autocast ? "fp32" : wide ? "mixed" : way.states);
-    set("parallel.states", one.said("states").value_or(keeps_eight_bits(one) ? "fp8-primary" : usual));
-    if (keeps_eight_bits(one) && tensor * degrees->context * pipeline == 1) set("parallel.gated_fp8", "yes");
-    set("strategy.gradients", std::string(autocast || wide ? "fp32" : way.gradients));
-  }
+  if (shares > 0) add_sharing(shares, one, *replicas, settings);
+  add_recomputation(one, way, settings);
+  add_formats(one, way, tensor * degrees->context * pipeline == 1, settings);
   add_overlap(one, sequence, shares, settings);
   if (says(one, "offload", "optimizer")) set("parallel.offload_optimizer", "yes");
   if (says(one, "offload", "activations")) set("parallel.offload_activations", "yes");
-  if (has_adapters(one)) {
-    // mlcommons/training llama2_70b_lora: rank 16; NeMo's recipes: 16.
-    set("parallel.lora_rank", std::to_string(count_or(one, "lora_rank", 16)));
-    const std::string base = lower_case(one.said("peft").value_or("") + " " + one.said("task").value_or(""));
-    if (has_any(base, {"4bit", "4-bit", "nf4", "qlora", "gptq"})) set("parallel.frozen_bits", "4");
-    if (has_any(base, {"8bit", "8-bit", "int8"})) set("parallel.frozen_bits", "8");
-  }
+  if (has_adapters(one)) add_adapters(one, settings);
   return settings;
 }
 

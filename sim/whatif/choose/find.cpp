@@ -10,7 +10,6 @@
 #include "choose/find_start.h"
 #include "choose/find_transport.h"
 #include "ddlsim/cost/price.h"
-#include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::whatif {

@@ -8,8 +8,6 @@
 
 #include "choose/find_start.h"
 #include "ddlsim/plan/lower.h"
-#include "ddlsim/support/names.h"
-#include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
 
 namespace ddlsim::whatif {

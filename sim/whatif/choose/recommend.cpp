@@ -12,7 +12,6 @@
 #include "choose/recommend_types.h"
 #include "choose/recommend_ways.h"
 #include "ddlsim/plan/lower.h"
-#include "ddlsim/support/names.h"
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predictor.h"

@@ -247,6 +247,14 @@ class Upgrades {
     if (scenario_.launch_interval > Time::zero()) add("launch_interval", to_text(scenario_.launch_interval / 2.0));
   }
 
+  /// The slowest and the fastest of those that are faster.
+  template <typename Rate>
+  void add_ends(const char* path, std::vector<std::pair<Rate, std::string>> faster) {
+    std::stable_sort(faster.begin(), faster.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    add(path, faster.front().second);
+    if (faster.back().first > faster.front().first) add(path, faster.back().second);
+  }
+
   void gpus() {
     const auto now = scenario_.cluster.node.gpu.peak.at(scenario_.precision);
     std::vector<std::pair<ComputeRate, std::string>> faster;
@@ -261,9 +269,7 @@ class Upgrades {
       skipped_.emplace_back("gpu: none of its form with 1.2 times the rate is listed");
       return;
     }
-    std::stable_sort(faster.begin(), faster.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    add("gpu", faster.front().second);
-    if (faster.back().first > faster.front().first) add("gpu", faster.back().second);
+    add_ends("gpu", std::move(faster));
   }
 
   void strategies() {
@@ -325,9 +331,7 @@ class Upgrades {
       skipped_.emplace_back("input.storage: none of a server's own that is twice as fast is listed");
       return;
     }
-    std::stable_sort(faster.begin(), faster.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    add("input.storage", faster.front().second);
-    if (faster.back().first > faster.front().first) add("input.storage", faster.back().second);
+    add_ends("input.storage", std::move(faster));
   }
 
   const io::Catalog& catalog_;

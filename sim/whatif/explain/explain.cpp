@@ -9,14 +9,11 @@
 #include <utility>
 
 #include "ddlsim/cost/straggler.h"
-#include "ddlsim/hardware/gpu_profile.h"
-#include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/order.h"
 #include "ddlsim/plan/software.h"
 #include "ddlsim/support/formula.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/plural.h"
-#include "ddlsim/whatif/predict.h"
 #include "explain/explain_parts.h"
 #include "predict/prediction.h"
 

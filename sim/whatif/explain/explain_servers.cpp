@@ -11,7 +11,6 @@
 #include "ddlsim/cost/parameter_server.h"
 #include "ddlsim/step/local_sgd.h"
 #include "ddlsim/step/schedule.h"
-#include "ddlsim/whatif/explain.h"
 #include "explain/explain_parts.h"
 
 namespace ddlsim::whatif {

@@ -9,7 +9,6 @@
 
 #include "ddlsim/io/csv.h"
 #include "ddlsim/io/table_file.h"
-#include "ddlsim/plan/lower.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"

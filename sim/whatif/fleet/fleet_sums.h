@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "ddlsim/answer/fleet.h"
 #include "ddlsim/cost/pai.h"
 #include "ddlsim/io/hardware_files.h"
 #include "ddlsim/support/exact_sum.h"

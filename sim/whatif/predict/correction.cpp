@@ -13,7 +13,6 @@
 #include "ddlsim/support/lower_case.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
-#include "ddlsim/whatif/predict.h"
 #include "predict/bottleneck.h"
 #include "predict/change_spread.h"
 

@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/order.h"
 #include "ddlsim/plan/stage_cuts.h"
 #include "ddlsim/support/quantity_io.h"

@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "ddlsim/plan/lower.h"
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/fitting.h"

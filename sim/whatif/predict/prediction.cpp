@@ -16,7 +16,6 @@
 #include "ddlsim/plan/software.h"
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/support/quantity_io.h"
-#include "ddlsim/whatif/predict.h"
 #include "ddlsim/workload/fusion.h"
 #include "ddlsim/workload/passes.h"
 #include "predict/bottleneck.h"
@@ -335,65 +334,40 @@ Time least_step(const Question& question, const Prediction& prediction) {
   return max(max(least_on_network(question, prediction.traffic), reading), least_of_work(prediction));
 }
 
-}  // namespace
-
-Expected<Prediction> prediction_of(const Question& question) {
+/// What job it is.
+Prediction without_times(const Question& question) {
   const Scenario& scenario = question.scenario;
-  auto laid = lay_out(question, {}, answer::Detail::kParts);
-  if (!laid) return tl::unexpected<Error>(std::move(laid.error()));
-  answer::Timeline& line = laid->line;
-  if (auto sane = check_step(line.step); !sane) return tl::unexpected<Error>(sane.error());
-  const double step_seconds = line.step.in(seconds);
+  const hardware::Cluster& cluster = scenario.cluster;
   Prediction prediction;
   prediction.fidelity = question.fidelity;
-  const hardware::Cluster& cluster = scenario.cluster;
-  const std::int64_t gpus = cluster.gpus();
   prediction.architecture =
-      name_of(workload::kArchitectures, plan::architecture_of(scenario.strategy, cluster.nodes, gpus));
-  prediction.gpus = gpus;
+      name_of(workload::kArchitectures, plan::architecture_of(scenario.strategy, cluster.nodes, cluster.gpus()));
+  prediction.gpus = cluster.gpus();
   prediction.batch_per_gpu = scenario.batch;
   prediction.sample = scenario.model->sample;
-  if (const auto& links = scenario.cluster.node.nvlink) prediction.gpu_links = hardware::gpu_link_word(*links);
+  if (const auto& links = cluster.node.nvlink) prediction.gpu_links = hardware::gpu_link_word(*links);
   prediction.optimizer = name_of(workload::kOptimizers, scenario.model->optimizer);
-  prediction.step_time = line.step;
-  prediction.breakdown = line.parts;
-  const std::int64_t passes = passes_in_step(question);
   prediction.model = scenario.model->name;
   prediction.precision = name_of(kPrecisions, scenario.precision);
-  prediction.split = split_of(scenario, passes);
+  prediction.split = split_of(scenario, passes_in_step(question));
   prediction.tokens_per_sample = tokens_of(*scenario.model);
-  const auto replicas = static_cast<double>(prediction.split.data);
-  prediction.throughput_samples_per_second = replicas * static_cast<double>(scenario.batch * passes) / step_seconds;
-  if (gpus > 1) {
-    const double replicas_per_gpu = replicas / static_cast<double>(gpus);
-    if (const auto work = work_alone(question)) {
-      prediction.scaling_efficiency = (*work + line.update) / line.step * replicas_per_gpu;
-    }
-  }
-  const auto measured = scenario.own_runs ? std::optional(correction_of(question, *laid)) : std::nullopt;
-  const Bottleneck bottleneck = bottleneck_of(question, *laid, measured ? &*measured : nullptr);
-  prediction.bottleneck = bottleneck.name;
-  prediction.interval_90 = interval_of(question, line);
-  const std::pair<Time, Time> unmeasured =
-      scenario.own_runs ? interval_without_runs(question, line) : std::pair(line.step, line.step);
-  prediction.provenance = provenance_of(question);
-  prediction.traffic = std::move(laid->traffic);
-  prediction.critical_path = std::move(line.critical_path);
-  prediction.bounds = line.bounds;
-  const ComputeRate peak = *cluster.node.gpu.peak.at(scenario.precision);
+  return prediction;
+}
+
+/// Of a prediction whose step is known.
+void add_use_of_gpus(const Question& question, Prediction& prediction) {
+  const Scenario& scenario = question.scenario;
+  const auto passes = static_cast<double>(passes_in_step(question));
+  const ComputeRate peak = *scenario.cluster.node.gpu.peak.at(scenario.precision);
   const Work work = model_work_of(question);
-  prediction.model_work = work * (static_cast<double>(passes) * replicas);
+  prediction.model_work = work * (passes * static_cast<double>(prediction.split.data));
   prediction.mfu = prediction.rate_per_gpu() / peak;
   const Work executed = executed_per_gpu(question, work) / busier_than_most(question, work);
-  prediction.hfu = executed * static_cast<double>(passes) / line.step / peak;
-  const plan::Needed needed = question.plan ? plan::needed_by(scenario, *question.plan) : needed_without_plan(scenario);
-  add_memory(needed, prediction);
-  if (measured) correct(question, line, *measured, bottleneck.gain, unmeasured, prediction);
-  prediction.input = input_part(question, prediction);
-  prediction.interval_90.first =
-      max(prediction.interval_90.first, min(least_step(question, prediction), prediction.step_time));
-  if (scenario.own_runs) add_correction_notes(question, line.step, prediction);
-  prediction.power = power_of(question, *laid);
+  prediction.hfu = executed * passes / prediction.step_time / peak;
+}
+
+/// The whole training, where the scenario says how long it is, with its failures and its price.
+Expected<void> add_run(const Scenario& scenario, Prediction& prediction) {
   StepShape shape{.step = prediction.step_time,
                   .kernels = prediction.breakdown.compute + prediction.breakdown.memory,
                   .global_batch = prediction.split.global_batch(),
@@ -414,6 +388,49 @@ Expected<Prediction> prediction_of(const Question& question) {
     const Time wall = prediction.training->time() - prediction.training->startup;
     if (prediction.goodput) prediction.goodput->of_run = wall * prediction.goodput->failures;
   }
+  return {};
+}
+
+}  // namespace
+
+Expected<Prediction> prediction_of(const Question& question) {
+  const Scenario& scenario = question.scenario;
+  auto laid = lay_out(question, {}, answer::Detail::kParts);
+  if (!laid) return tl::unexpected<Error>(std::move(laid.error()));
+  answer::Timeline& line = laid->line;
+  if (auto sane = check_step(line.step); !sane) return tl::unexpected<Error>(sane.error());
+  Prediction prediction = without_times(question);
+  prediction.step_time = line.step;
+  prediction.breakdown = line.parts;
+  const auto replicas = static_cast<double>(prediction.split.data);
+  prediction.throughput_samples_per_second =
+      replicas * static_cast<double>(scenario.batch * passes_in_step(question)) / line.step.in(seconds);
+  if (prediction.gpus > 1) {
+    const double replicas_per_gpu = replicas / static_cast<double>(prediction.gpus);
+    if (const auto work = work_alone(question)) {
+      prediction.scaling_efficiency = (*work + line.update) / line.step * replicas_per_gpu;
+    }
+  }
+  const auto measured = scenario.own_runs ? std::optional(correction_of(question, *laid)) : std::nullopt;
+  const Bottleneck bottleneck = bottleneck_of(question, *laid, measured ? &*measured : nullptr);
+  prediction.bottleneck = bottleneck.name;
+  prediction.interval_90 = interval_of(question, line);
+  const std::pair<Time, Time> unmeasured =
+      scenario.own_runs ? interval_without_runs(question, line) : std::pair(line.step, line.step);
+  prediction.provenance = provenance_of(question);
+  prediction.traffic = std::move(laid->traffic);
+  prediction.critical_path = std::move(line.critical_path);
+  prediction.bounds = line.bounds;
+  add_use_of_gpus(question, prediction);
+  const plan::Needed needed = question.plan ? plan::needed_by(scenario, *question.plan) : needed_without_plan(scenario);
+  add_memory(needed, prediction);
+  if (measured) correct(question, line, *measured, bottleneck.gain, unmeasured, prediction);
+  prediction.input = input_part(question, prediction);
+  prediction.interval_90.first =
+      max(prediction.interval_90.first, min(least_step(question, prediction), prediction.step_time));
+  if (scenario.own_runs) add_correction_notes(question, line.step, prediction);
+  prediction.power = power_of(question, *laid);
+  if (auto run = add_run(scenario, prediction); !run) return tl::unexpected<Error>(std::move(run.error()));
   add_notes(question, needed, prediction);
   return prediction;
 }

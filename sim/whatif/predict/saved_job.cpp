@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <vector>
 
-#include "ddlsim/support/names.h"
 #include "predict/question.h"
 #include "predict/setting_uses.h"
 #include "scenario/number_settings.h"

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "ddlsim/plan/lower.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "scenario/settings.h"

@@ -67,9 +67,6 @@ std::int64_t ports_for(Bandwidth rate, const hardware::Node& node) {
   return ports;
 }
 
-constexpr Choices<workload::Fusion, 4> kFusions{
-    {{"none", {}}, {"pointwise", {true, false}}, {"attention", {false, true}}, {"all", {true, true}}}};
-
 }  // namespace
 
 Bandwidth assumed_port(const hardware::Node& node) {
@@ -267,19 +264,13 @@ std::string layers_per_stage_text(const plan::CutPoints& points, std::span<const
   return text;
 }
 
-Expected<void> set_factor(Value value, double least, double most, double& target) {
-  const auto number = parse_number(value);
-  if (!number) return tl::unexpected<Error>(number.error());
-  if (*number < least || *number > most) {
+Expected<double> number_between(Value value, double least, double most) {
+  auto number = parse_number(value);
+  if (number && (*number < least || *number > most)) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("'{}' is not between {} and {}", value.substr(0, 60), least, most));
   }
-  target = *number;
-  return {};
-}
-
-Expected<void> set_fusion(Scenario& scenario, Value value, const io::Catalog&) {
-  return store(parse_choice(kFusions, value, "fusion"), scenario.fusion);
+  return number;
 }
 
 Expected<void> set_strategy(Scenario& scenario, Value value, const io::Catalog&) {
@@ -293,36 +284,12 @@ Expected<void> set_strategy(Scenario& scenario, Value value, const io::Catalog&)
   return store(std::move(kind), scenario.strategy.kind);
 }
 
-Expected<void> set_collective_table(Scenario& scenario, Value value, const io::Catalog&) {
-  return store(load_collective_table(value), scenario.collective_table);
-}
-
-Expected<void> set_oversubscription(Scenario& scenario, Value value, const io::Catalog&) {
-  const auto ratio = parse_number(value);
-  if (!ratio) return tl::unexpected<Error>(ratio.error());
-  if (*ratio < 1 || *ratio > 1000) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not between 1 and 1000", value.substr(0, 60)));
-  }
-  scenario.cluster.oversubscription = *ratio;
-  return {};
-}
-
 Expected<void> set_jitter(Scenario& scenario, Value value, const io::Catalog&) {
   if (value == "0" || value == "0 %" || value == "0%") {
     scenario.jitter = 0.0;
     return {};
   }
   return store(parse_fraction(value), scenario.jitter);
-}
-
-Expected<void> set_time_factor(Scenario& scenario, Value value, const io::Catalog&) {
-  const auto factor = parse_number(value);
-  if (!factor) return tl::unexpected<Error>(factor.error());
-  if (*factor < 1e-6 || *factor > 1e6) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not between 1e-6 and 1e6", value));
-  }
-  scenario.gpu_time_factor = *factor;
-  return {};
 }
 
 Expected<void> set_profile(Scenario& scenario, Value value, const io::Catalog& catalog) {
@@ -341,14 +308,9 @@ Expected<void> set_profile(Scenario& scenario, Value value, const io::Catalog& c
 }
 
 Expected<void> set_straggler(Scenario& scenario, Value value, const io::Catalog&) {
-  const auto factor = parse_number(value);
-  if (!factor) return tl::unexpected<Error>(factor.error());
-  if (*factor < 1 || *factor > 1e6) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not between 1 and 1e6", value), {},
-                {"1.3 is a GPU whose work takes 1.3 times as long"});
-  }
-  scenario.straggler = *factor;
-  return {};
+  auto factor = number_between(value, 1, 1e6);
+  if (!factor) factor.error().notes.emplace_back("1.3 is a GPU whose work takes 1.3 times as long");
+  return store(std::move(factor), scenario.straggler);
 }
 
 Expected<void> set_partition(Scenario& scenario, Value value, const io::Catalog&) {
@@ -384,14 +346,6 @@ Expected<void> set_software_year(Scenario& scenario, Value value, const io::Cata
   return {};
 }
 
-Expected<void> set_software_attention(Scenario& scenario, Value value, const io::Catalog&) {
-  return store(parse_choice(primitives::kAttentionKernels, value, "attention kernel"), scenario.software_attention);
-}
-
-Expected<void> set_software_optimizer(Scenario& scenario, Value value, const io::Catalog&) {
-  return store(parse_choice(plan::kUpdateKernels, value, "way of an optimizer"), scenario.software_optimizer);
-}
-
 Expected<void> set_model_optimizer(Scenario& scenario, Value value, const io::Catalog&) {
   const auto optimizer = parse_choice(workload::kOptimizers, value, "optimizer");
   if (!optimizer) return tl::unexpected<Error>(optimizer.error());
@@ -399,21 +353,6 @@ Expected<void> set_model_optimizer(Scenario& scenario, Value value, const io::Ca
   auto model = std::make_shared<workload::Model>(*scenario.model);
   model->optimizer = *optimizer;
   scenario.model = std::move(model);
-  return {};
-}
-
-Expected<void> set_software_operators(Scenario& scenario, Value value, const io::Catalog&) {
-  return store(parse_choice(plan::kOperatorKernels, value, "kernels of operators"), scenario.software_operators);
-}
-
-Expected<void> set_software_layout(Scenario& scenario, Value value, const io::Catalog&) {
-  return store(parse_choice(plan::kImageLayouts, value, "layout of images"), scenario.software_layout);
-}
-
-Expected<void> set_software_fused(Scenario& scenario, Value value, const io::Catalog&) {
-  const auto fused = parse_yes(value);
-  if (!fused) return tl::unexpected<Error>(fused.error());
-  scenario.software_fused = std::optional<bool>(*fused);
   return {};
 }
 
@@ -471,7 +410,6 @@ Expected<void> set_price(Scenario& scenario, Value value, const io::Catalog& cat
   return {};
 }
 
-/// A number above zero.
 Expected<double> parse_positive(Value value) {
   auto number = parse_number(value);
   if (number && (*number <= 0 || *number > 1e9)) {

@@ -19,7 +19,9 @@
 
 namespace ddlsim::whatif {
 
+using Into = Scenario&;
 using Value = const std::string&;
+using Names = const io::Catalog&;  // what names in a value stand for
 
 /// Stores a parsed value, or passes its error on.
 template <typename T, typename U>
@@ -89,14 +91,10 @@ Expected<void> set_feature(Scenario& scenario, Expected<T> parsed, T workload::S
 [[nodiscard]] Expected<void> set_layers_per_stage(Scenario& scenario, Value value, const io::Catalog&);
 /// Its value for cuts between a model's blocks: "5-5-4".
 [[nodiscard]] std::string layers_per_stage_text(const plan::CutPoints& points, std::span<const std::size_t> cuts);
-[[nodiscard]] Expected<void> set_factor(Value value, double least, double most, double& target);
-[[nodiscard]] Expected<void> set_fusion(Scenario& scenario, Value value, const io::Catalog&);
+[[nodiscard]] Expected<double> number_between(Value value, double least, double most);
 /// A kind of strategy; what a framework adds to it was spelt out before (with_frameworks).
 [[nodiscard]] Expected<void> set_strategy(Scenario& scenario, Value value, const io::Catalog&);
-[[nodiscard]] Expected<void> set_collective_table(Scenario& scenario, Value value, const io::Catalog&);
-[[nodiscard]] Expected<void> set_oversubscription(Scenario& scenario, Value value, const io::Catalog&);
 [[nodiscard]] Expected<void> set_jitter(Scenario& scenario, Value value, const io::Catalog&);
-[[nodiscard]] Expected<void> set_time_factor(Scenario& scenario, Value value, const io::Catalog&);
 /// The GPU comes with the profiles that may answer for it; somebody may name another, or none.
 [[nodiscard]] Expected<void> set_profile(Scenario& scenario, Value value, const io::Catalog& catalog);
 [[nodiscard]] Expected<void> set_straggler(Scenario& scenario, Value value, const io::Catalog&);
@@ -104,12 +102,7 @@ Expected<void> set_feature(Scenario& scenario, Expected<T> parsed, T workload::S
 [[nodiscard]] Expected<DataSize> size_or_zero(Value value);
 [[nodiscard]] Expected<void> set_software(Scenario& scenario, Value value, const io::Catalog&);
 [[nodiscard]] Expected<void> set_model_optimizer(Scenario& scenario, Value value, const io::Catalog&);
-[[nodiscard]] Expected<void> set_software_operators(Scenario& scenario, Value value, const io::Catalog&);
-[[nodiscard]] Expected<void> set_software_layout(Scenario& scenario, Value value, const io::Catalog&);
-[[nodiscard]] Expected<void> set_software_optimizer(Scenario& scenario, Value value, const io::Catalog&);
-[[nodiscard]] Expected<void> set_software_attention(Scenario& scenario, Value value, const io::Catalog&);
 [[nodiscard]] Expected<void> set_software_year(Scenario& scenario, Value value, const io::Catalog&);
-[[nodiscard]] Expected<void> set_software_fused(Scenario& scenario, Value value, const io::Catalog&);
 [[nodiscard]] Expected<void> set_price(Scenario& scenario, Value value, const io::Catalog& catalog);
 /// A number above zero.
 [[nodiscard]] Expected<double> parse_positive(Value value);

@@ -9,7 +9,6 @@
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/software.h"
 #include "ddlsim/plan/stage_cuts.h"
-#include "ddlsim/support/names.h"
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "ddlsim/plan/order.h"
-#include "ddlsim/support/names.h"
 #include "scenario/setting_values.h"
 #include "search/plan_tools.h"
 

@@ -1,7 +1,5 @@
 #include "search/plan_tools.h"
 
-#include "ddlsim/plan/lower.h"
-
 namespace ddlsim::whatif {
 
 using plan::PipelineSchedule;

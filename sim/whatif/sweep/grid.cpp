@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "ddlsim/support/names.h"
-#include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/setting_words.h"
 #include "scenario/setting_values.h"
 #include "sweep/where_clause.h"

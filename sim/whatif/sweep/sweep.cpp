@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "ddlsim/plan/lower.h"
 #include "ddlsim/whatif/predictor.h"
 #include "predict/prediction.h"
 #include "scenario/stated_runs.h"

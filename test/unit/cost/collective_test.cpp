@@ -4,12 +4,13 @@
 #include <limits>
 
 #include "catalog.h"
-#include "ddlsim/cost/mpi_collectives.h"
 #include "ddlsim/hardware/collective_table.h"
+#include "unit/cost/communicators.h"
 
 using namespace ddlsim;
 using namespace ddlsim::cost;
 using Catch::Matchers::Contains;
+using ddlsim::test::pascal;
 
 namespace {
 
@@ -20,22 +21,6 @@ Communicator volta_mesh() {
   c.fabric = GpuFabric::kNvlinkMesh;
   c.intra = gigabytes_per_second(150);
   c.intra_latency = microseconds(3.4);
-  c.inter_latency = microseconds(14);
-  return c;
-}
-
-/// One GPU per node, EDR InfiniBand and PCIe 3.0: 12 GB/s each.
-Communicator one_gpu_nodes(std::int64_t nodes) {
-  Communicator c;
-  c.gpus = nodes;
-  c.nodes = nodes;
-  c.generation = GpuGeneration::kPascal;
-  c.fabric = GpuFabric::kPcie;
-  c.intra = gigabytes_per_second(15.754);
-  c.pcie = gigabytes_per_second(15.754);
-  c.inter = gigabytes_per_second(12.5);
-  c.memory = gigabytes_per_second(720);
-  c.intra_latency = microseconds(5.7);
   c.inter_latency = microseconds(14);
   return c;
 }
@@ -89,7 +74,7 @@ TEST_CASE("collective: bus bandwidth factors are those of nccl-tests", "[unit][c
 }
 
 TEST_CASE("collective: MPI's worked example", "[unit][cost]") {
-  const CollectiveModel model = CollectiveModel::create(one_gpu_nodes(4), library(CollectiveLibraryKind::kMpi)).value();
+  const CollectiveModel model = CollectiveModel::create(pascal(4), library(CollectiveLibraryKind::kMpi)).value();
   // queries 10 us, copies 2 * 10 ms, 4 messages of 1.1 us, 1.5 * 10 ms sent, 0.75 * 24 ms summed
   const CollectiveCost large = model.cost(primitives::CollectiveOp::kAllReduce, megabytes(120));
   CHECK(large.time.in(milliseconds) == Approx(53.0144).epsilon(1e-6));
@@ -102,7 +87,7 @@ TEST_CASE("collective: MPI's worked example", "[unit][cost]") {
   // With the cache two pointers cost 0.2 us instead of 10.
   CollectiveLibrary cached = library(CollectiveLibraryKind::kMpi);
   cached.pointer_cache = true;
-  CHECK(CollectiveModel::create(one_gpu_nodes(4), cached)
+  CHECK(CollectiveModel::create(pascal(4), cached)
             .value()
             .cost(primitives::CollectiveOp::kAllReduce, bytes(1200))
             .time.in(microseconds) == Approx(13.08 - 9.8).epsilon(1e-4));
@@ -112,7 +97,7 @@ TEST_CASE("collective: MPI folds ranks into a power of two", "[unit][cost]") {
   // 3 ranks: 2 * 2 + 2 messages of 1.1 us; 2 * (2/3) + 2 sizes sent at 12 GB/s, 2/3 + 1 summed at 5 GB/s; copies 2 / 12
   const double sent = 120.0 / 12 * (4.0 / 3 + 2 + 2);
   const double summed = 120.0 / 5 * (5.0 / 3);
-  CHECK(CollectiveModel::create(one_gpu_nodes(3), library(CollectiveLibraryKind::kMpi))
+  CHECK(CollectiveModel::create(pascal(3), library(CollectiveLibraryKind::kMpi))
             .value()
             .cost(primitives::CollectiveOp::kAllReduce, megabytes(120))
             .time.in(milliseconds) == Approx(sent + summed + 0.0166).epsilon(1e-6));
@@ -122,7 +107,7 @@ TEST_CASE("collective: mpi-opt sums where it is told to", "[unit][cost]") {
   const auto time = [](std::optional<plan::SumsOn> where, DataSize size) {
     CollectiveLibrary one = library(CollectiveLibraryKind::kMpiOpt);
     one.sums_on = where;
-    const auto model = CollectiveModel::create(one_gpu_nodes(4), one).value();
+    const auto model = CollectiveModel::create(pascal(4), one).value();
     return model.cost(primitives::CollectiveOp::kAllReduce, size).time.in(microseconds);
   };
   // As mpi's worked example, with the cache: 9.8 us less.
@@ -135,14 +120,13 @@ TEST_CASE("collective: mpi-opt sums where it is told to", "[unit][cost]") {
   CHECK(time(plan::SumsOn::kGpu, bytes(64)) == Approx(16.0).epsilon(0.01));
   CollectiveLibrary staged = library(CollectiveLibraryKind::kMpi);
   staged.sums_on = plan::SumsOn::kGpu;
-  const auto refused = CollectiveModel::create(one_gpu_nodes(4), staged);
+  const auto refused = CollectiveModel::create(pascal(4), staged);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kInvalidArgument);
 }
 
 TEST_CASE("collective: reducing on the GPU saves the copies and the CPU", "[unit][cost]") {
-  const CollectiveModel model =
-      CollectiveModel::create(one_gpu_nodes(4), library(CollectiveLibraryKind::kMpiOpt)).value();
+  const CollectiveModel model = CollectiveModel::create(pascal(4), library(CollectiveLibraryKind::kMpiOpt)).value();
   // 0.2 us, 4 messages of 1.9 us, 2 kernels of 6 us, 15 ms sent, 0.75 * 120 MB * 3 / 720 GB/s = 0.375 ms
   const CollectiveCost large = model.cost(primitives::CollectiveOp::kAllReduce, megabytes(120));
   CHECK(large.time.in(milliseconds) == Approx(15.3948).epsilon(1e-6));
@@ -153,7 +137,7 @@ TEST_CASE("collective: reducing on the GPU saves the copies and the CPU", "[unit
 
 TEST_CASE("collective: Baidu's ring pays each message and each sum", "[unit][cost]") {
   // 10 us; 6 messages of 1.9 + 10 us; 3 kernels of 6 us; 15 ms sent; 0.375 ms summed
-  const CollectiveCost cost = CollectiveModel::create(one_gpu_nodes(4), library(CollectiveLibraryKind::kBaidu))
+  const CollectiveCost cost = CollectiveModel::create(pascal(4), library(CollectiveLibraryKind::kBaidu))
                                   .value()
                                   .cost(primitives::CollectiveOp::kAllReduce, megabytes(120));
   CHECK(cost.time.in(milliseconds) == Approx(15 + 0.375 + 0.010 + 0.0714 + 0.018).epsilon(1e-6));
@@ -296,7 +280,7 @@ TEST_CASE("collective: what cannot be is refused", "[unit][cost]") {
   CHECK_THAT(refusal(c), Contains("not positive"));
   c.intra = bytes_per_second(std::numeric_limits<double>::quiet_NaN());
   CHECK_THAT(refusal(c), Contains("not positive"));
-  c = one_gpu_nodes(2);
+  c = pascal(2);
   c.inter = gigabytes_per_second(-1);
   CHECK_THAT(refusal(c), Contains("network is not positive"));
   c = volta_mesh();
@@ -315,7 +299,7 @@ TEST_CASE("collective: what cannot be is refused", "[unit][cost]") {
 
 TEST_CASE("collective: billions of ranks and terabytes stay finite", "[unit][cost]") {
   for (const auto& [name, kind] : kCollectiveLibraries) {
-    const CollectiveModel model = CollectiveModel::create(one_gpu_nodes(1'000'000'000), library(kind)).value();
+    const CollectiveModel model = CollectiveModel::create(pascal(1'000'000'000), library(kind)).value();
     for (const auto& [op_name, op] : primitives::kCollectiveOps) {
       CAPTURE(name, op_name);
       const Time time = model.cost(op, bytes(1e13)).time;

@@ -3,8 +3,6 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "ddlsim/cost/gemm_time.h"
-
 using namespace ddlsim;
 using namespace ddlsim::cost;
 using hardware::ConvolutionCurve;

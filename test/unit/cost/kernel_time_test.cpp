@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ddlsim/cost/attention_time.h"
+#include "ddlsim/workload/model.h"
 
 using namespace ddlsim;
 using namespace ddlsim::cost;

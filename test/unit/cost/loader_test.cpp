@@ -163,15 +163,6 @@ TEST_CASE("loader: second threads fill what cores leave", "[unit][loader]") {
   CHECK(filled_cores(host, 100) == 10);
 }
 
-TEST_CASE("loader: tf.data's wait for a batch, to the digit", "[unit][loader]") {
-  CHECK(ms(buffer_wait(milliseconds(10), milliseconds(5), 2)) == Approx(5.0 / 7).epsilon(1e-12));
-  CHECK(ms(buffer_wait(milliseconds(5), milliseconds(5), 2)) == Approx(5.0 / 3).epsilon(1e-12));
-  CHECK(ms(buffer_wait(milliseconds(5), milliseconds(10), 2)) == Approx(10 / 1.75).epsilon(1e-12));
-  CHECK(ms(buffer_wait(milliseconds(5), milliseconds(10), 8)) == Approx(5.0097847).epsilon(1e-7));
-  CHECK(buffer_wait(milliseconds(1), Time::zero(), 2) == Time::zero());
-  CHECK(buffer_wait(seconds(1), nanoseconds(1), 1000) == Time::zero());
-}
-
 TEST_CASE("loader: a GPU waits for the slowest stage", "[unit][loader]") {
   BatchPipeline pipeline{.storage = milliseconds(2), .worker = milliseconds(12), .workers = 4};
   CHECK(ms(wait_for_batch(pipeline, milliseconds(2))) == Approx(1));

@@ -3,30 +3,17 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "unit/cost/communicators.h"
+
 using namespace ddlsim;
 using namespace ddlsim::cost;
+using ddlsim::test::pascal;
 
 namespace {
 
 using Algorithm = CollectiveAlgorithm;
 using Kind = CollectiveLibraryKind;
 using Op = primitives::CollectiveOp;
-
-/// Three nodes of four GPUs: EDR InfiniBand and PCIe 3.0, 12 GB/s each; memory of 720 GB/s.
-Communicator three_by_four() {
-  Communicator c;
-  c.gpus = 12;
-  c.nodes = 3;
-  c.generation = GpuGeneration::kPascal;
-  c.fabric = GpuFabric::kPcie;
-  c.intra = gigabytes_per_second(15.754);
-  c.pcie = gigabytes_per_second(15.754);
-  c.inter = gigabytes_per_second(12.5);
-  c.memory = gigabytes_per_second(720);
-  c.intra_latency = microseconds(5.7);
-  c.inter_latency = microseconds(14);
-  return c;
-}
 
 struct Expectation {
   Op op;
@@ -39,7 +26,7 @@ Time time_of(Kind kind, const Expectation& expected, DataSize size) {
   CollectiveLibrary library;
   library.kind = kind;
   library.algorithm = expected.algorithm;
-  const auto cost = CollectiveModel::create(three_by_four(), library).value().cost(expected.op, size);
+  const auto cost = CollectiveModel::create(pascal(3, 4), library).value().cost(expected.op, size);
   CHECK(cost.algorithm == expected.algorithm);
   return cost.time;
 }
@@ -104,7 +91,7 @@ TEST_CASE("mpi-opt: latency and rate of every algorithm that sums, by hand", "[u
 
 // One node of four: three quarters of a buffer are somebody else's, at 1/10 ns a byte, and cross PCIe each way.
 TEST_CASE("mpi: pairwise exchanges inside a node do not wait for a network", "[unit][cost]") {
-  Communicator c = three_by_four();
+  Communicator c = pascal(3, 4);
   c.gpus = 4;
   c.nodes = 1;
   CollectiveLibrary library;
@@ -118,7 +105,7 @@ TEST_CASE("mpi: pairwise exchanges inside a node do not wait for a network", "[u
 }
 
 TEST_CASE("mpi: nodes of one GPU send nothing inside them", "[unit][cost]") {
-  Communicator c = three_by_four();
+  Communicator c = pascal(3, 4);
   c.gpus = 3;
   CollectiveLibrary library;
   library.kind = Kind::kMpiOpt;  // nothing is staged in the host's memory, which would count
@@ -131,7 +118,7 @@ TEST_CASE("mpi: nodes of one GPU send nothing inside them", "[unit][cost]") {
 // Four GPUs whose copies share one host link of 15.754 GB/s have 3 of its 12 GB/s each: 1/3 ns a byte each way, not
 // 1/12.
 TEST_CASE("mpi: what a server's GPUs copy to the host at once shares its link", "[unit][cost]") {
-  Communicator c = three_by_four();
+  Communicator c = pascal(3, 4);
   CollectiveLibrary library;
   library.kind = Kind::kMpi;
   library.algorithm = Algorithm::kRabenseifner;

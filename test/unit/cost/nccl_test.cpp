@@ -6,28 +6,13 @@
 #include <sstream>
 #include <string>
 
-#include "ddlsim/support/portable_math.h"
+#include "unit/cost/communicators.h"
 
 using namespace ddlsim;
 using namespace ddlsim::cost;
+using ddlsim::test::ampere;
 
 namespace {
-
-/// Eight GPUs that a switch joins, 12 NVLinks of 25 GB/s each, eight InfiniBand ports of 200 Gb/s; no local pass.
-Communicator ampere(std::int64_t nodes = 1) {
-  Communicator c;
-  c.nodes = nodes;
-  c.gpus = 8 * nodes;
-  c.generation = GpuGeneration::kAmpere;
-  c.fabric = GpuFabric::kNvswitch;
-  c.intra = gigabytes_per_second(300);
-  c.inter = gigabytes_per_second(200);
-  c.network_ports = 8;
-  c.pcie = gigabytes_per_second(31.508);
-  c.intra_latency = microseconds(3.4);
-  c.inter_latency = microseconds(14);
-  return c;
-}
 
 /// What calls over eight Ampere GPUs take beside the tuner's latencies: 1.1 + 0.44 us for each of 14 local steps; of 7.
 constexpr double kWall = 7.26;

@@ -4,30 +4,16 @@
 #include "ddlsim/cost/collective.h"
 #include "ddlsim/cost/nccl.h"
 #include "ddlsim/hardware/collective_table.h"
+#include "unit/cost/communicators.h"
 
 using namespace ddlsim;
 using namespace ddlsim::cost;
+using ddlsim::test::hopper;
 using primitives::CollectiveOp;
 using Algorithm = CollectiveAlgorithm;
 using Kind = CollectiveLibraryKind;
 
 namespace {
-
-/// Eight Hopper GPUs at a switch in each node, and no memory, so that no local pass is priced.
-Communicator nodes_of_eight(std::int64_t nodes) {
-  Communicator c;
-  c.nodes = nodes;
-  c.gpus = 8 * nodes;
-  c.generation = GpuGeneration::kHopper;
-  c.fabric = GpuFabric::kNvswitch;
-  c.intra = gigabytes_per_second(450);
-  c.inter = gigabytes_per_second(400);
-  c.network_ports = 8;
-  c.pcie = gigabytes_per_second(63);
-  c.intra_latency = microseconds(3.4);
-  c.inter_latency = microseconds(14);
-  return c;
-}
 
 struct Gigabytes {
   double intra = 0;
@@ -53,7 +39,7 @@ void check(const Gigabytes& is, const Gigabytes& must) {
 
 TEST_CASE("wire bytes: NCCL's all_reduce by algorithm", "[unit][cost]") {
   const auto of = [](std::int64_t nodes, Algorithm algorithm) {
-    return sent(nodes_of_eight(nodes), Kind::kNccl, algorithm, CollectiveOp::kAllReduce);
+    return sent(hopper(nodes), Kind::kNccl, algorithm, CollectiveOp::kAllReduce);
   };
   check(of(1, Algorithm::kRing), {2 * 7.0 / 8, 0});
   check(of(4, Algorithm::kRing), {2 * 31.0 / 32, 2 * 31.0 / 32});
@@ -70,7 +56,7 @@ TEST_CASE("wire bytes: NCCL's all_reduce by algorithm", "[unit][cost]") {
 
 TEST_CASE("wire bytes: NCCL's other operations", "[unit][cost]") {
   const auto of = [](std::int64_t nodes, CollectiveOp op) {
-    return sent(nodes_of_eight(nodes), Kind::kNccl, std::nullopt, op);
+    return sent(hopper(nodes), Kind::kNccl, std::nullopt, op);
   };
   for (const CollectiveOp op : {CollectiveOp::kAllGather, CollectiveOp::kReduceScatter}) {
     check(of(1, op), {7.0 / 8, 0});
@@ -88,7 +74,7 @@ TEST_CASE("wire bytes: NCCL's other operations", "[unit][cost]") {
 }
 
 TEST_CASE("wire bytes: one GPU per node has the network alone, one rank nothing", "[unit][cost]") {
-  Communicator alone = nodes_of_eight(4);
+  Communicator alone = hopper(4);
   alone.gpus = 4;
   check(sent(alone, Kind::kNccl, Algorithm::kRing, CollectiveOp::kAllReduce), {0, 1.5});
   alone.gpus = alone.nodes = 1;
@@ -96,7 +82,7 @@ TEST_CASE("wire bytes: one GPU per node has the network alone, one rank nothing"
 }
 
 TEST_CASE("wire bytes: MPI by algorithm", "[unit][cost]") {
-  Communicator c = nodes_of_eight(4);
+  Communicator c = hopper(4);
   c.memory = gigabytes_per_second(3000);
   const auto opt = [&](std::optional<Algorithm> algorithm, CollectiveOp op, DataSize size = gigabytes(1)) {
     return sent(c, Kind::kMpiOpt, algorithm, op, size);
@@ -133,7 +119,7 @@ TEST_CASE("wire bytes: MPI by algorithm", "[unit][cost]") {
 }
 
 TEST_CASE("wire bytes: staged in the host, a GPU's own link carries the buffer once each way", "[unit][cost]") {
-  const Communicator c = nodes_of_eight(4);
+  const Communicator c = hopper(4);
   check(sent(c, Kind::kMpi, std::nullopt, CollectiveOp::kAllReduce), {1, 2 * 3.0 / 4});
   check(sent(c, Kind::kMpi, std::nullopt, CollectiveOp::kAllGather), {1, 31.0 / 32});
 }
@@ -150,8 +136,7 @@ TEST_CASE("wire bytes: a measured table is taken for a ring", "[unit][cost]") {
   REQUIRE(table);
   CollectiveLibrary tree;
   tree.algorithm = Algorithm::kDoubleTree;
-  const auto model =
-      CollectiveModel::create(nodes_of_eight(4), tree, std::make_shared<const CollectiveTable>(*table)).value();
+  const auto model = CollectiveModel::create(hopper(4), tree, std::make_shared<const CollectiveTable>(*table)).value();
   const WireBytes measured = model.cost(CollectiveOp::kAllReduce, megabytes(1)).wire;
   CHECK(measured.intra.in(megabytes) == Approx(2 * 31.0 / 32));
   CHECK(measured.inter.in(megabytes) == Approx(2 * 31.0 / 32));
@@ -162,7 +147,7 @@ TEST_CASE("wire bytes: a measured table is taken for a ring", "[unit][cost]") {
       one.gpus = 4;
       one.nodes = nodes;
     }
-    Communicator four = nodes_of_eight(nodes);
+    Communicator four = hopper(nodes);
     four.gpus = 4;
     const auto made = std::make_shared<const CollectiveTable>(CollectiveTable::create(points).value());
     const WireBytes wires =
@@ -175,7 +160,7 @@ TEST_CASE("wire bytes: a measured table is taken for a ring", "[unit][cost]") {
 
 TEST_CASE("wire bytes: a Simple ring's price is its bytes at the slower wire's rate", "[unit][cost]") {
   for (const double gigabytes_out : {40.0, 400.0, 4000.0}) {
-    Communicator c = nodes_of_eight(4);
+    Communicator c = hopper(4);
     c.inter = gigabytes_per_second(gigabytes_out);
     const EffectiveRates rates = effective_rates(c, {});
     CollectiveLibrary library;

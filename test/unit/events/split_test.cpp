@@ -11,6 +11,7 @@
 
 using namespace ddlsim;
 using namespace ddlsim::events;
+using ddlsim::test::alike_layers;
 using ddlsim::test::by_hand;
 using ddlsim::test::Simulated;
 using ddlsim::test::simulated;
@@ -25,19 +26,9 @@ namespace {
 constexpr Time kF = milliseconds(1);
 constexpr Time kB = milliseconds(2);
 
-/// Alike layers without an operator.
 plan::Job job_of(std::size_t layers, std::int64_t gpus) {
-  workload::Model model;
-  for (std::size_t i = 0; i < layers; ++i) {
-    workload::Layer layer;
-    layer.name = "layer " + std::to_string(i);
-    layer.parameters = {1000};
-    layer.output_elements = 1000;
-    model.layers.push_back(layer);
-  }
-  model.totals = workload::total(model.layers).value();
   plan::Job job;
-  job.model = std::make_shared<const workload::Model>(std::move(model));
+  job.model = alike_layers(layers);
   job.cluster.gpus_per_node = job.cluster.node.gpus = gpus;
   return job;
 }

@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "catalog.h"
 #include "ddlsim/io/model_file.h"
 #include "launch_text.h"
 

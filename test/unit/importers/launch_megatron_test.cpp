@@ -3,7 +3,6 @@
 #include <string>
 
 #include "ddlsim/importers/launch_file.h"
-#include "ddlsim/io/model_file.h"
 #include "launch_text.h"
 
 using namespace ddlsim;

@@ -5,7 +5,6 @@
 #include "catalog.h"
 #include "ddlsim/importers/launch_file.h"
 #include "ddlsim/importers/training_way.h"
-#include "ddlsim/io/model_file.h"
 #include "launch_text.h"
 
 using namespace ddlsim;

@@ -6,11 +6,14 @@
 #include <sstream>
 
 #include "catalog.h"
+#include "files.h"
 
 using namespace ddlsim;
 using namespace ddlsim::importers;
 using namespace ddlsim::io;
 using Catch::Matchers::Contains;
+using ddlsim::test::contents;
+using ddlsim::test::replaced;
 using hardware::PathClass;
 using hardware::Topology;
 using hardware::VertexKind;
@@ -19,19 +22,6 @@ namespace {
 
 const std::string kData = DDLSIM_SOURCE_DATA "/test/data/topology/";
 const std::string kSamples = DDLSIM_SOURCE_DATA "/../shared/data/samples/topo/";
-
-std::string text_of(const std::string& name) {
-  std::ifstream stream(kData + name, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
-std::string replaced(std::string text, const std::string& what, const std::string& with) {
-  const std::size_t place = text.find(what);
-  REQUIRE(place != std::string::npos);
-  return text.replace(place, what.size(), with);
-}
 
 NvidiaSmiOptions links() {
   return {.pcie = test::catalog().link("pcie4-x16").value(),
@@ -140,7 +130,7 @@ TEST_CASE("NCCL XML: the static file of g5.48xlarge names no kinds of devices", 
 }
 
 TEST_CASE("NCCL XML: what is refused", "[unit][io]") {
-  const std::string good = text_of("two_gpus_per_switch.xml");
+  const std::string good = contents(kData + "two_gpus_per_switch.xml");
   CHECK(parse_nccl_topology(good, "topo.xml"));
   xml_refused("", "not well-formed");
   xml_refused(good.substr(0, good.size() / 2), "not well-formed");
@@ -176,7 +166,7 @@ TEST_CASE("NCCL XML: what is refused", "[unit][io]") {
 }
 
 TEST_CASE("NCCL XML: defaults are said", "[unit][io]") {
-  const std::string good = text_of("two_gpus_per_switch.xml");
+  const std::string good = contents(kData + "two_gpus_per_switch.xml");
   const auto file = parse_nccl_topology(replaced(good, " link_speed=\"16.0 GT/s PCIe\"", ""), "topo.xml").value();
   REQUIRE(file.notes.size() == 1);
   CHECK_THAT(file.notes[0], Contains("line 4") && Contains("8 GT/s x16"));
@@ -212,7 +202,7 @@ TEST_CASE("nvidia-smi: NVSwitch hides the PCIe tree, NICs tell it", "[unit][io]"
 }
 
 TEST_CASE("nvidia-smi: what is refused", "[unit][io]") {
-  const std::string good = text_of("pcie_styled.txt");
+  const std::string good = contents(kData + "pcie_styled.txt");
   CHECK(parse_nvidia_smi_topology(good, "topo.txt", links()));
   matrix_refused("", "no matrix");
   matrix_refused(good.substr(0, good.find("Legend")), "legend is missing");
@@ -232,7 +222,7 @@ TEST_CASE("nvidia-smi: what is refused", "[unit][io]") {
   matrix_refused(torn, "in common with the others makes it PIX");
   NvidiaSmiOptions bare = links();
   bare.nvlink.reset();
-  const auto none = parse_nvidia_smi_topology(text_of("nvswitch.txt"), "topo.txt", bare);
+  const auto none = parse_nvidia_smi_topology(contents(kData + "nvswitch.txt"), "topo.txt", bare);
   REQUIRE(!none);
   CHECK_THAT(to_string(none.error()), Contains("name the GPU"));
 }

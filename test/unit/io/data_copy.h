@@ -10,6 +10,7 @@
 #include <string>
 
 #include "ddlsim/io/catalog.h"
+#include "files.h"
 
 namespace ddlsim::test {
 
@@ -19,12 +20,6 @@ using io::Catalog;
 template <typename T>
 std::string said(const Expected<T>& result) {
   return result ? std::string() : to_string(result.error());
-}
-
-inline std::string contents(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 /// A copy of the real data that a test may break, and that goes away with it.

@@ -1,5 +1,6 @@
 // Profiles as files.
 #include "ddlsim/io/profile_file.h"
+#include "files.h"
 
 #include <catch2/catch.hpp>
 #include <string>
@@ -8,6 +9,7 @@ namespace {
 
 using namespace ddlsim;
 using namespace ddlsim::io;
+using ddlsim::test::replaced;
 
 const std::string kReport =
     "    report: {measured: m, fitted: 8, held_out: 2, mean: 0.1, median: 0.1, p95: 0.2, worst: 0.2, bias: -0.1, "
@@ -30,10 +32,6 @@ std::string fault(const std::string& text) {
   if (profile) return "none";
   const Error& error = profile.error();
   return std::to_string(error.where.line) + ":" + std::to_string(error.where.column) + " " + error.message;
-}
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  return text.replace(text.find(from), from.size(), to);
 }
 
 }  // namespace

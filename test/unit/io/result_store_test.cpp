@@ -8,12 +8,14 @@
 #include <fstream>
 
 #include "ddlsim/io/content_hash.h"
+#include "files.h"
 
 namespace {
 
 using namespace ddlsim;
 using namespace ddlsim::io;
 using Catch::Matchers::Contains;
+using ddlsim::test::contents;
 namespace fs = std::filesystem;
 
 class Folder {
@@ -77,11 +79,6 @@ std::string open_fault(const std::string& path, const ResultRun& run) {
   const auto store = ResultStore::open(path, run);
   REQUIRE_FALSE(store);
   return to_string(store.error());
-}
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 }  // namespace

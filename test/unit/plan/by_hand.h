@@ -123,4 +123,15 @@ inline Error refused(const plan::Job& job) {
   return plan.error();
 }
 
+/// Of all ranks' layers.
+inline Work work_of(const plan::StepPlan& plan, bool forward) {
+  Work all;
+  for (const plan::RankClass& one : plan.classes) {
+    for (std::size_t i = 0; i < one.chunk.count; ++i) {
+      all += forward ? one.chunk[i].forward_work : one.chunk[i].backward_work;
+    }
+  }
+  return all;
+}
+
 }  // namespace ddlsim::test

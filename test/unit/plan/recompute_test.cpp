@@ -6,20 +6,6 @@ using namespace ddlsim::plan;
 using namespace ddlsim::test;
 using primitives::CollectiveOp;
 
-namespace {
-
-Work work_of(const StepPlan& plan, bool forward) {
-  Work all;
-  for (const RankClass& one : plan.classes) {
-    for (std::size_t i = 0; i < one.chunk.count; ++i) {
-      all += forward ? one.chunk[i].forward_work : one.chunk[i].backward_work;
-    }
-  }
-  return all;
-}
-
-}  // namespace
-
 TEST_CASE("lower: what is computed again runs, and is summed, again", "[unit][plan]") {
   Job job = job_on(decoder(4), 1, 2);
   job.parallel.tensor = 2;

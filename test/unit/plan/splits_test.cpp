@@ -8,16 +8,6 @@ using primitives::CollectiveOp;
 
 namespace {
 
-Work work_of(const StepPlan& plan, bool forward) {
-  Work all;
-  for (const RankClass& one : plan.classes) {
-    for (std::size_t i = 0; i < one.chunk.count; ++i) {
-      all += forward ? one.chunk[i].forward_work : one.chunk[i].backward_work;
-    }
-  }
-  return all;
-}
-
 /// Of the first group of a role; 0 where there is none.
 std::int64_t ranks_of(const StepPlan& plan, GroupRole role) {
   for (const RankGroup& group : plan.groups) {

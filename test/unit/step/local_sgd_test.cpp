@@ -6,12 +6,15 @@
 
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 #include "unit/step/setting.h"
+#include "unit/whatif/asked.h"
 
 using namespace ddlsim;
 using Catch::Matchers::Contains;
 using ddlsim::test::catalog;
 using ddlsim::test::one_per_tensor;
+using ddlsim::test::overrides;
 using ddlsim::test::Setting;
 using ddlsim::test::two_layers;
 
@@ -28,8 +31,7 @@ answer::Timeline line(std::int64_t every, Setting setting = {}) {
 }
 
 std::vector<whatif::Override> job(std::vector<whatif::Override> more) {
-  std::vector<whatif::Override> settings{
-      {"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"network", "25 Gb/s", {}}};
+  std::vector<whatif::Override> settings = overrides("model resnet50; node dgx1-v100; nodes 4; network 25 Gb/s");
   settings.insert(settings.end(), more.begin(), more.end());
   return settings;
 }
@@ -38,13 +40,7 @@ answer::Prediction predicted(std::vector<whatif::Override> more) {
   return whatif::predict(whatif::resolve(catalog(), job(std::move(more))).value()).value();
 }
 
-std::string refused(std::vector<whatif::Override> more) {
-  const auto p = whatif::resolve(catalog(), job(std::move(more))).and_then([](const whatif::Scenario& s) {
-    return whatif::predict(s);
-  });
-  REQUIRE_FALSE(p);
-  return to_string(p.error());
-}
+std::string refused(std::vector<whatif::Override> more) { return test::refused(job(std::move(more))); }
 
 }  // namespace
 
@@ -67,20 +63,20 @@ TEST_CASE("local SGD: n steps by oneself vary sqrt(n) times as much as one", "[u
 }
 
 TEST_CASE("local SGD: rarer averages are never slower, and send less", "[unit][step]") {
-  const auto second = predicted({{"strategy.sync_every", "2", {}}});
-  const auto tenth = predicted({{"strategy.sync_every", "10", {}}});
+  const auto second = predicted(overrides("strategy.sync_every 2"));
+  const auto tenth = predicted(overrides("strategy.sync_every 10"));
   CHECK(tenth.step_time < second.step_time);
   CHECK(tenth.traffic.front().bytes.in(bytes) == Approx(second.traffic.front().bytes.in(bytes) / 5));
   CHECK(second.traffic.front().bytes.in(bytes) == Approx(2 * 31.0 / 32 * 4 * 25'557'032.0 / 2));
   // In the limit nothing is sent.
-  const auto never = predicted({{"strategy.sync_every", "1000000", {}}});
+  const auto never = predicted(overrides("strategy.sync_every 1000000"));
   CHECK(never.breakdown.communication_exposed.in(milliseconds) < 1e-3);
-  CHECK(predicted({{"strategy.sync_every", "1", {}}}).step_time == predicted({}).step_time);
+  CHECK(predicted(overrides("strategy.sync_every 1")).step_time == predicted({}).step_time);
 }
 
 TEST_CASE("local SGD: the events say what the recurrence says", "[unit][events]") {
   const auto both = [](const char* every, const char* fidelity) {
-    return predicted({{"strategy.sync_every", every, {}}, {"fidelity", fidelity, {}}}).step_time.in(seconds);
+    return predicted(overrides("strategy.sync_every {}; fidelity {}", every, fidelity)).step_time.in(seconds);
   };
   for (const char* every : {"2", "8"}) CHECK(both(every, "event") == Approx(both(every, "analytic")).epsilon(1e-8));
 }
@@ -88,10 +84,10 @@ TEST_CASE("local SGD: the events say what the recurrence says", "[unit][events]"
 TEST_CASE("local SGD: replicas that split nothing compute again, adapt and keep as they like", "[unit][step]") {
   const auto predict_with = [](std::vector<whatif::Override> more, const char* every,
                                const char* fidelity = "analytic") {
-    std::vector<whatif::Override> settings{{"model", "gpt2", {}},      {"node", "dgx1-v100", {}},
-                                           {"nodes", "2", {}},         {"network", "25 Gb/s", {}},
-                                           {"batch", "2", {}},         {"strategy.accumulation", "2", {}},
-                                           {"fidelity", fidelity, {}}, {"strategy.sync_every", every, {}}};
+    std::vector<whatif::Override> settings = overrides(
+        "model gpt2; node dgx1-v100; nodes 2; network 25 Gb/s; batch 2; strategy.accumulation 2; fidelity {}; "
+        "strategy.sync_every {}",
+        fidelity, every);
     settings.insert(settings.end(), more.begin(), more.end());
     return whatif::predict(whatif::resolve(catalog(), settings).value()).value();
   };
@@ -119,15 +115,13 @@ TEST_CASE("local SGD: replicas that split nothing compute again, adapt and keep 
 }
 
 TEST_CASE("local SGD: what it does not go with is refused", "[unit][plan]") {
-  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"strategy", "ps", {}}}), Contains("use strategy allreduce"));
-  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"parallel.zero", "1", {}}}), Contains("whole states"));
-  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"parallel.pipeline", "2", {}}}),
+  CHECK_THAT(refused(overrides("strategy.sync_every 4; strategy ps")), Contains("use strategy allreduce"));
+  CHECK_THAT(refused(overrides("strategy.sync_every 4; parallel.zero 1")), Contains("whole states"));
+  CHECK_THAT(refused(overrides("strategy.sync_every 4; parallel.pipeline 2")),
              Contains("several GPUs that train by themselves are not modelled"));
-  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"parallel.offload_optimizer", "yes", {}}}),
-             Contains("the host updates"));
-  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"strategy.compression", "sign", {}}}),
-             Contains("compression"));
-  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"overlap", "backward", {}}}), Contains("leave overlap out"));
-  CHECK_THAT(refused({{"strategy.sync_every", "4", {}}, {"jobs", "2", {}}}), Contains("local SGD beside other jobs"));
-  CHECK_THAT(refused({{"strategy.sync_every", "0", {}}}), Contains("strategy.sync_every"));
+  CHECK_THAT(refused(overrides("strategy.sync_every 4; parallel.offload_optimizer yes")), Contains("the host updates"));
+  CHECK_THAT(refused(overrides("strategy.sync_every 4; strategy.compression sign")), Contains("compression"));
+  CHECK_THAT(refused(overrides("strategy.sync_every 4; overlap backward")), Contains("leave overlap out"));
+  CHECK_THAT(refused(overrides("strategy.sync_every 4; jobs 2")), Contains("local SGD beside other jobs"));
+  CHECK_THAT(refused(overrides("strategy.sync_every 0")), Contains("strategy.sync_every"));
 }

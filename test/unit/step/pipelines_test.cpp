@@ -7,6 +7,7 @@
 #include "unit/step/setting.h"
 
 using namespace ddlsim;
+using ddlsim::test::alike_layers;
 using ddlsim::test::by_hand;
 using plan::PipelineSchedule;
 using plan::Row;
@@ -15,20 +16,6 @@ using enum plan::PipelineSchedule;
 
 namespace {
 
-/// Alike layers without an operator.
-std::shared_ptr<const workload::Model> layers(std::size_t count) {
-  workload::Model model;
-  for (std::size_t i = 0; i < count; ++i) {
-    workload::Layer layer;
-    layer.name = "layer " + std::to_string(i);
-    layer.parameters = {1000};
-    layer.output_elements = 1000;
-    model.layers.push_back(layer);
-  }
-  model.totals = workload::total(model.layers).value();
-  return std::make_shared<const workload::Model>(std::move(model));
-}
-
 /// One layer for every part, so many replicas.
 plan::Job job_of(PipelineSchedule schedule, std::int64_t stages, std::int64_t micro_batches, std::int64_t parts = 1,
                  std::int64_t replicas = 1) {
@@ -36,7 +23,7 @@ plan::Job job_of(PipelineSchedule schedule, std::int64_t stages, std::int64_t mi
   job.parallel.pipeline = stages;
   job.parallel.schedule = schedule;
   if (schedule == kInterleaved) job.parallel.virtual_stages = parts;
-  job.model = layers(static_cast<std::size_t>(stages * parts));
+  job.model = alike_layers(static_cast<std::size_t>(stages * parts));
   job.strategy.accumulation = micro_batches;
   job.cluster.gpus_per_node = job.cluster.node.gpus = stages * replicas;
   return job;

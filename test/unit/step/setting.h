@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -33,6 +34,20 @@ inline workload::Model two_layers() {
   }
   model.totals = workload::total(model.layers).value();
   return model;
+}
+
+/// So many alike layers without an operator.
+inline std::shared_ptr<const workload::Model> alike_layers(std::size_t count) {
+  workload::Model model;
+  for (std::size_t i = 0; i < count; ++i) {
+    workload::Layer layer;
+    layer.name = "layer " + std::to_string(i);
+    layer.parameters = {1000};
+    layer.output_elements = 1000;
+    model.layers.push_back(layer);
+  }
+  model.totals = workload::total(model.layers).value();
+  return std::make_shared<const workload::Model>(std::move(model));
 }
 
 /// A gradient that is ready after backward of a layer, in `count` pieces.

@@ -7,6 +7,7 @@
 #include "unit/step/setting.h"
 
 using namespace ddlsim;
+using ddlsim::test::alike_layers;
 using ddlsim::test::by_hand;
 using plan::Moment;
 using plan::PipelineSchedule;
@@ -19,20 +20,6 @@ namespace {
 constexpr Time kF = milliseconds(1);
 constexpr Time kB = milliseconds(2);
 
-/// Alike layers without an operator.
-std::shared_ptr<const workload::Model> layers(std::size_t count) {
-  workload::Model model;
-  for (std::size_t i = 0; i < count; ++i) {
-    workload::Layer layer;
-    layer.name = "layer " + std::to_string(i);
-    layer.parameters = {1000};
-    layer.output_elements = 1000;
-    model.layers.push_back(layer);
-  }
-  model.totals = workload::total(model.layers).value();
-  return std::make_shared<const workload::Model>(std::move(model));
-}
-
 plan::Job job_of(std::shared_ptr<const workload::Model> model, std::int64_t gpus) {
   plan::Job job;
   job.model = std::move(model);
@@ -42,7 +29,7 @@ plan::Job job_of(std::shared_ptr<const workload::Model> model, std::int64_t gpus
 
 plan::StepPlan pipeline(PipelineSchedule schedule, std::int64_t stages, std::int64_t micro_batches,
                         std::int64_t replicas = 1) {
-  plan::Job job = job_of(layers(static_cast<std::size_t>(stages)), stages * replicas);
+  plan::Job job = job_of(alike_layers(static_cast<std::size_t>(stages)), stages * replicas);
   job.parallel.pipeline = stages;
   job.parallel.schedule = schedule;
   job.strategy.accumulation = micro_batches;
@@ -109,7 +96,7 @@ TEST_CASE("slots: a stage of two layers sets the pace", "[unit][step]") {
   // Three layers in two stages, the second with two: F 1 and 2, B 2 and 4. GPipe, m = 2: stage 1 F 1..5, B0 ..9, B1
   // ..13; stage 0 B0 9..11, B1 13..15. Stage 1 is the busier: it waits 1 ms for its first input, and 2 for stage 0's
   // end.
-  plan::Job job = job_of(layers(3), 2);
+  plan::Job job = job_of(alike_layers(3), 2);
   job.parallel.pipeline = 2;
   job.parallel.schedule = kGpipe;
   job.parallel.cuts = {1};
@@ -144,7 +131,7 @@ TEST_CASE("slots: zero 3 gathers one layer ahead", "[unit][step]") {
   //   G2 7..8.5  B3 7..9  G1 9..10.5  S3 ..11.5  B2 9..11  G0 11.5..13  S2 ..14  B1 11..13  S1 14..15  B0 13..15
   //   S0 15..16  update ..16.5
   // The last layer's weights are still there. The GPU waits 1.5 + 0.5 + 0.5 + 0.5 forward, 1 before the update.
-  plan::Job job = job_of(layers(4), 4);
+  plan::Job job = job_of(alike_layers(4), 4);
   job.parallel.zero = 3;
   const auto once = [](const Row& row) {
     return row.op == CollectiveOp::kAllGather ? milliseconds(1.5) : milliseconds(1);
@@ -178,7 +165,7 @@ TEST_CASE("slots: zero 3 gathers one layer ahead", "[unit][step]") {
 TEST_CASE("slots: zero 1 scatters once in a step, and gathers what was updated", "[unit][step]") {
   // Two layers, two passes: F 0..2, B ..6, F ..8, B1 ..10, B0 ..12; S1 10..11, S0 12..13; update ..13.5, G0 ..15, G1
   // ..16.5.
-  plan::Job job = job_of(layers(2), 2);
+  plan::Job job = job_of(alike_layers(2), 2);
   job.parallel.zero = 1;
   job.strategy.grouping = plan::Grouping::kPerTensor;
   job.strategy.accumulation = std::int64_t{2};
@@ -197,7 +184,7 @@ TEST_CASE("slots: zero 1 scatters once in a step, and gathers what was updated",
 
 TEST_CASE("slots: an offloaded optimizer", "[unit][step]") {
   // Two layers: F ..2, B1 ..4, its copy 4..7, B0 ..6, its copy 7..10; the host 5 ms, weights back 4: 19.
-  plan::Job job = job_of(layers(2), 1);
+  plan::Job job = job_of(alike_layers(2), 1);
   job.parallel.offload_optimizer = true;
   const answer::Timeline line = laid(by_hand(plan::lower(job).value(), kF, kB, [](const Row& row) {
     if (row.kind == RowKind::kCopy) return milliseconds(3);
@@ -212,7 +199,7 @@ TEST_CASE("slots: an offloaded optimizer", "[unit][step]") {
 
 TEST_CASE("slots: the CPU issues kernels one by one, and goes on while the GPU waits", "[unit][step]") {
   // Offload of two layers with copies for nothing, issued every 4 ms: the kernels end at 5, 9, 14, 18.
-  plan::Job job = job_of(layers(2), 1);
+  plan::Job job = job_of(alike_layers(2), 1);
   job.parallel.offload_optimizer = true;
   cost::PricedStep step = by_hand(plan::lower(job).value(), kF, kB, [](const Row&) { return Time::zero(); });
   step.launch_interval = milliseconds(4);
@@ -233,7 +220,7 @@ TEST_CASE("slots: input that takes longer than the step is exposed; all wait for
 
 TEST_CASE("slots: what runs beside its own layer's kernels holds up by the rest alone", "[unit][step]") {
   // Two layers, F 1 ms and B 2 ms each: 6 ms, and a row of 1 ms after the first's forward.
-  plan::StepPlan plan = plan::lower(job_of(layers(2), 1)).value();
+  plan::StepPlan plan = plan::lower(job_of(alike_layers(2), 1)).value();
   plan.folds = false;
   const plan::Point at{Moment::kForward, 0};
   plan.rows = {{.ready = at, .needed = at, .in_the_way = true, .every_pass = true}};
@@ -251,7 +238,7 @@ TEST_CASE("slots: what runs beside its own layer's kernels holds up by the rest 
 
 TEST_CASE("slots: a row that comes after another", "[unit][step]") {
   // B1 ends at 4: a scatter 4..5, the copies' sum of 2 ms on a channel of its own 5..7; alone it would be 4..6.
-  plan::StepPlan plan = plan::lower(job_of(layers(2), 1)).value();
+  plan::StepPlan plan = plan::lower(job_of(alike_layers(2), 1)).value();
   plan.folds = false;
   plan.groups.push_back({.role = plan::GroupRole::kCopies});
   const plan::Point ready{Moment::kBackward, 1};
@@ -266,7 +253,7 @@ TEST_CASE("slots: a row that comes after another", "[unit][step]") {
 
 TEST_CASE("slots: weights that were updated are gathered beside the first forward pass", "[unit][step]") {
   // Two layers, two passes; 3 ms from the start on: F0 0..1, F1 3..4, B 4..8, F 8..10, B 10..14.
-  plan::Job job = job_of(layers(2), 1);
+  plan::Job job = job_of(alike_layers(2), 1);
   job.strategy.accumulation = std::int64_t{2};
   plan::StepPlan plan = plan::lower(job).value();
   plan.folds = false;
@@ -284,7 +271,7 @@ TEST_CASE("slots: a stage gathers its weights before its first input is there", 
     if (row.op == CollectiveOp::kSendRecv) return Time::zero();
     return row.op == CollectiveOp::kAllGather ? milliseconds(1.5) : milliseconds(1);
   };
-  plan::Job job = job_of(layers(2), 4);
+  plan::Job job = job_of(alike_layers(2), 4);
   job.parallel.pipeline = 2;
   job.parallel.overlap_gather = true;
   for (const int zero : {1, 3}) {
@@ -302,7 +289,7 @@ TEST_CASE("slots: a stage gathers its weights before its first input is there", 
 TEST_CASE("slots: who loses most to collectives may have waited for others", "[unit][step]") {
   // Two stages of two data ranks, four passes: stage 0 works until 15 ms, stage 1 from 1 to 13, and scatters 1 ms after
   // every pass, the last one alone: until 14. The other three hold half of the GPU, 1.5 ms: 15.5.
-  plan::Job job = job_of(layers(2), 4);
+  plan::Job job = job_of(alike_layers(2), 4);
   job.parallel.pipeline = 2;
   job.parallel.zero = 2;
   job.strategy.accumulation.set(4);

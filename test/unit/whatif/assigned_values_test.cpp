@@ -6,12 +6,14 @@
 #include "ddlsim/plan/software.h"
 #include "ddlsim/whatif/predict.h"
 #include "dgx1_job.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using Catch::Matchers::Contains;
 using ddlsim::test::catalog;
 using ddlsim::test::dgx1_job;
 using namespace ddlsim::whatif;
+using ddlsim::test::overrides;
 
 TEST_CASE("predict: values of C++ that no setting takes are refused at the door", "[unit][whatif]") {
   const Scenario sound = resolve(catalog(), dgx1_job({})).value();
@@ -25,14 +27,13 @@ TEST_CASE("predict: values of C++ that no setting takes are refused at the door"
   CHECK_THAT(refused([](Scenario& s) { s.parallel.order.fill(plan::Axis::kTensor); }), Contains("parallel.order"));
   CHECK_THAT(refused([](Scenario& s) { s.model = std::make_shared<workload::Model>(); }), Contains("neither layers"));
   CHECK_THAT(refused([](Scenario& s) { s.model = nullptr; }), Contains("model: there is none"));
-  const Scenario features =
-      resolve(catalog(), std::vector<Override>{{"model", "pai_resnet50", {}}, {"node", "dgx1-v100", {}}}).value();
+  const Scenario features = resolve(catalog(), overrides("model pai_resnet50; node dgx1-v100")).value();
   CHECK(predict(features));  // without layers
   CHECK(describe(Scenario{}) == "no model");
 }
 
 TEST_CASE("predict: a precision that is assigned is nobody's default", "[unit][whatif]") {
-  const std::vector<Override> job{{"model", "llama_2_7b", {}}, {"node", "dgx-h100", {}}, {"batch", "1", {}}};
+  const std::vector<Override> job = overrides("model llama_2_7b; node dgx-h100; batch 1");
   const auto says = [](const Scenario& scenario) {
     const auto notes = predict(scenario).value().notes;
     return std::any_of(notes.begin(), notes.end(), [](const auto& note) { return note.starts_with("precision:"); });
@@ -45,7 +46,7 @@ TEST_CASE("predict: a precision that is assigned is nobody's default", "[unit][w
 }
 
 TEST_CASE("predict: a precision that is assigned with its kernels is the setting's", "[unit][whatif]") {
-  std::vector<Override> job{{"model", "bert_large", {}}, {"node", "dgx-a100", {}}, {"nodes", "2", {}}};
+  std::vector<Override> job = overrides("model bert_large; node dgx-a100; nodes 2");
   Scenario scenario = resolve(catalog(), job).value();
   scenario.precision = Precision::kFp16;
   scenario.fusion = plan::fusion_of(scenario, false);

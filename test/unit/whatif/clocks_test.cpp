@@ -8,17 +8,19 @@
 #include "ddlsim/plan/software.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/predictor.h"
+#include "overrides.h"
 #include "search/short_model.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 
 namespace {
 
 Scenario job(const char* model, std::vector<Override> more = {}) {
-  std::vector<Override> settings{{"model", model, {}}, {"node", "dgx-h100", {}}, {"gpus_per_node", "1", {}}};
-  settings.insert(settings.end(), more.begin(), more.end());
+  const std::vector<Override> settings = joined(overrides("model {}; node dgx-h100; gpus_per_node 1", model), more);
   return resolve(catalog(), settings).value();
 }
 
@@ -29,7 +31,7 @@ cost::SustainedClocks clocks_of(const Scenario& one) {
 }  // namespace
 
 TEST_CASE("clocks: a short model stands for the whole", "[unit][whatif]") {
-  const Scenario whole = job("llama_3_2_1b", {{"batch", "8", {}}});
+  const Scenario whole = job("llama_3_2_1b", overrides("batch 8"));
   const auto shorter = short_model_of(whole);
   REQUIRE(shorter);
   const auto& stands_for = *shorter->stands_for;
@@ -64,14 +66,14 @@ TEST_CASE("clocks: what the GPU waits for the CPU's work on samples is time in w
 TEST_CASE("clocks: a predictor that kept prices hears of another limit", "[unit][whatif]") {
   Predictor predictor;
   for (const char* limit : {"700 W", "400 W", "700 W"}) {
-    const Scenario one = job("llama_3_2_1b", {{"batch", "8", {}}, {"gpu.power_limit", limit, {}}});
+    const Scenario one = job("llama_3_2_1b", overrides("batch 8; gpu.power_limit {}", limit));
     CHECK(predictor.step_time(one).value() == predict(one).value().step_time);
   }
 }
 
 TEST_CASE("clocks: how many passes a step has says nothing of them", "[unit][whatif]") {
   const auto slowdown = [](const char* passes) {
-    return clocks_of(job("llama_3_2_1b", {{"batch", "8", {}}, {"strategy.accumulation", passes, {}}})).slowdown;
+    return clocks_of(job("llama_3_2_1b", overrides("batch 8; strategy.accumulation {}", passes))).slowdown;
   };
   CHECK(slowdown("1") == slowdown("4"));
 }

@@ -7,13 +7,15 @@
 #include "catalog.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
+using ddlsim::test::overrides;
 
 namespace {
 
-const std::vector<whatif::Override> kJob{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}};
+const std::vector<whatif::Override> kJob = overrides("model resnet50; node dgx1-v100");
 
 answer::Curve curve_of(const std::string& text, const std::vector<whatif::Override>& job = kJob) {
   const auto setting = whatif::parse_curve(text);
@@ -39,8 +41,7 @@ TEST_CASE("curve: a point is what predict says") {
 }
 
 TEST_CASE("curve: points that do not fit are said") {
-  const std::vector<whatif::Override> llama{
-      {"model", "llama_3_1_70b", {}}, {"node", "dgx-h100", {}}, {"batch", "1", {}}, {"parallel.zero", "3", {}}};
+  const std::vector<whatif::Override> llama = overrides("model llama_3_1_70b; node dgx-h100; batch 1; parallel.zero 3");
   const answer::Curve curve = curve_of("nodes=1,16", llama);
   const std::string text = report::render(curve, report::Format::kText);
   CHECK_THAT(text, Catch::Contains("1 (does not fit)"));
@@ -89,7 +90,7 @@ TEST_CASE("curve: perfect scaling is the first point's rate per GPU") {
 }
 
 TEST_CASE("curve: over what is no count of GPUs nothing scales, and tokens are counted") {
-  const std::vector<whatif::Override> job{{"model", "gpt2", {}}, {"node", "dgx-a100", {}}, {"precision", "bf16", {}}};
+  const std::vector<whatif::Override> job = overrides("model gpt2; node dgx-a100; precision bf16");
   const answer::Curve curve = curve_of("model.sequence=512,1024", job);
   const std::string text = report::render(curve, report::Format::kText);
   CHECK(text.find("perfect") == std::string::npos);

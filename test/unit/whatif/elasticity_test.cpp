@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "catalog.h"
-#include "ddlsim/plan/software.h"
-#include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using ddlsim::test::learnt_catalog;
 using namespace ddlsim::whatif;
+using ddlsim::test::overrides;
 
 namespace {
 
@@ -34,8 +34,7 @@ double sum_of(const answer::Sensitivity& all, std::string_view role) {
 }
 
 /// Whole-step totals: every part of the step is a size over a rate.
-const std::vector<Override> kTotals{
-    {"model", "pai_resnet50", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"strategy", "ps", {}}};
+const std::vector<Override> kTotals = overrides("model pai_resnet50; node dgx1-v100; nodes 4; strategy ps");
 
 }  // namespace
 
@@ -74,13 +73,9 @@ TEST_CASE("elasticity: what bounds a step is the rate that takes most of it away
                                         {"dgx1-v100", "fp16", "resnet50", "auto"},
                                         {"dgx1-v100", "fp16", "vgg16", "auto"}});
   for (const Job& job : jobs) {
-    const auto all = of({{"model", job.model, {}},
-                         {"node", job.node, {}},
-                         {"gpus_per_node", "1", {}},
-                         {"precision", job.precision, {}},
-                         {"batch", "16", {}},
-                         {"cuda_graphs", "yes", {}},
-                         {"gpu.calibration", job.calibration, {}}});
+    const auto all =
+        of(overrides("model {}; node {}; gpus_per_node 1; precision {}; batch 16; cuda_graphs yes; gpu.calibration {}",
+                     job.model, job.node, job.precision, job.calibration));
     const auto& parts = all.baseline.breakdown;
     const double peak = elasticity_of(all, std::string("gpu.peak.") + job.precision);
     const double memory = elasticity_of(all, "gpu.memory_bandwidth");
@@ -104,12 +99,8 @@ TEST_CASE("elasticity: a job that the network alone bounds answers to it one to 
 
 TEST_CASE("elasticity: the doubling law, layer by layer", "[unit][elasticity]") {
   // Servers, no profile: no constant of a library or a curve is in the step.
-  const auto all = of({{"model", "vgg16", {}},
-                       {"node", "dgx1-v100", {}},
-                       {"nodes", "2", {}},
-                       {"strategy", "ps", {}},
-                       {"gpu.calibration", "none", {}},
-                       {"network", "10 Gb/s", {}}});
+  const auto all =
+      of(overrides("model vgg16; node dgx1-v100; nodes 2; strategy ps; gpu.calibration none; network 10 Gb/s"));
   CHECK(sum_of(all, "rate") - sum_of(all, "fixed time") == Approx(-1).margin(2e-3));
   CHECK(all.own_constants == Approx(0).margin(2e-3));
   CHECK(sum_of(all, "fixed time") > 0);
@@ -117,7 +108,7 @@ TEST_CASE("elasticity: the doubling law, layer by layer", "[unit][elasticity]") 
 
 TEST_CASE("elasticity: what constants of NCCL and of gaps between small kernels take is left over",
           "[unit][elasticity]") {
-  const auto all = of({{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}});
+  const auto all = of(overrides("model resnet50; node dgx1-v100; nodes 4"));
   CHECK(all.own_constants == Approx(-1 - sum_of(all, "rate") + sum_of(all, "fixed time")).margin(1e-12));
   CHECK(std::abs(all.own_constants) > 1e-6);
   CHECK(std::abs(all.own_constants) < 0.05);
@@ -125,8 +116,7 @@ TEST_CASE("elasticity: what constants of NCCL and of gaps between small kernels 
 
 TEST_CASE("elasticity: the tornado's ends are predictions", "[unit][elasticity]") {
   // Launches take no longer for what software takes of the GPU.
-  const std::vector<Override> base{
-      {"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"gpus_per_node", "1", {}}, {"cuda_graphs", "yes", {}}};
+  const std::vector<Override> base = overrides("model resnet50; node dgx1-v100; gpus_per_node 1; cuda_graphs yes");
   const auto all = of(base);
   REQUIRE(all.swings.size() > 2);
   for (std::size_t i = 1; i < all.swings.size(); ++i) CHECK(all.swings[i - 1].width() >= all.swings[i].width());
@@ -147,13 +137,11 @@ TEST_CASE("elasticity: the tornado's ends are predictions", "[unit][elasticity]"
 
 TEST_CASE("elasticity: of what moves the step in jumps it is the slope over them", "[unit][elasticity]") {
   // One piece more or less of VGG16's largest tensor moves the step by 0.02 %: over 0.01 % of the piece that was 1.9.
-  std::vector<Override> servers{
-      {"model", "vgg16", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"strategy", "ps", {}}};
+  std::vector<Override> servers = overrides("model vgg16; node dgx1-v100; nodes 4; strategy ps");
   CHECK(std::abs(elasticity_of(of(servers), "strategy.partition")) < 0.1);
   // A faster network lets other gradients just miss the coordinator's wake.
-  std::vector<Override> cycles{
-      {"model", "mobilenet_v2", {}}, {"node", "dgx1-v100", {}}, {"nodes", "7", {}},
-      {"network", "25 Gb/s", {}},    {"batch", "32", {}},       {"strategy", "horovod-mpi", {}}};
+  std::vector<Override> cycles =
+      overrides("model mobilenet_v2; node dgx1-v100; nodes 7; network 25 Gb/s; batch 32; strategy horovod-mpi");
   const auto all = of(cycles);
   for (const answer::Elasticity& one : all.elasticities) {
     INFO(one.setting);
@@ -165,7 +153,7 @@ TEST_CASE("elasticity: of what moves the step in jumps it is the slope over them
 TEST_CASE("elasticity: no part of a step is less sure than all of it", "[unit][elasticity]") {
   // Products of an H100 that were held out err from 0.72 to 4.7 times, small ones with large ones.
   for (const auto& model : {"llama_3_1_8b", "resnet50"}) {
-    const auto all = of({{"model", model, {}}, {"node", "dgx-h100", {}}, {"nodes", "2", {}}});
+    const auto all = of(overrides("model {}; node dgx-h100; nodes 2", model));
     const auto curves = std::find_if(all.swings.begin(), all.swings.end(),
                                      [](const auto& one) { return one.name == "curves of the GPU's profile"; });
     REQUIRE(curves != all.swings.end());

@@ -10,16 +10,19 @@
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/ratio.h"
+#include "overrides.h"
 #include "scenario/number_settings.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 
 namespace {
 
 std::vector<Override> job(std::vector<Override> more = {}) {
-  more.insert(more.begin(), {{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}});
+  more = joined(overrides("model resnet50; node dgx1-v100"), more);
   return more;
 }
 
@@ -55,9 +58,8 @@ TEST_CASE("find: conditions", "[unit][find]") {
 
 TEST_CASE("find: servers begin where the job is one", "[unit][find]") {
   // tp 8 x pp 4 is no job on the one server that nobody stated.
-  const std::vector<Override> base{{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}},
-                                   {"precision", "bf16", {}},     {"batch", "1", {}},
-                                   {"parallel.tensor", "8", {}},  {"parallel.pipeline", "4", {}}};
+  const std::vector<Override> base =
+      overrides("model llama_3_1_8b; node dgx-h100; precision bf16; batch 1; parallel.tensor 8; parallel.pipeline 4");
   const auto answer = found(base, "nodes", "throughput >= 20 sequences/s");
   REQUIRE(answer.value);
   CHECK(*answer.value > 4);
@@ -116,7 +118,7 @@ TEST_CASE("find: every setting whose example is a number can be looked for, or i
 
 TEST_CASE("find: a factor on all GPU time is the ratio of steps", "[unit][find]") {
   // One GPU communicates nothing: twice the step is twice the factor.
-  const auto base = job({{"gpus_per_node", "1", {}}});
+  const auto base = job(overrides("gpus_per_node 1"));
   const double step = with(base, {}).step_time.in(milliseconds);
   const auto answer = found(base, "gpu.time_factor", ("step_time = " + std::to_string(2 * step) + " ms").c_str());
   REQUIRE(answer.reached);
@@ -125,7 +127,7 @@ TEST_CASE("find: a factor on all GPU time is the ratio of steps", "[unit][find]"
 }
 
 TEST_CASE("find: the least network, which --set then gives", "[unit][find]") {
-  const auto base = job({{"nodes", "4", {}}});
+  const auto base = job(overrides("nodes 4"));
   const auto answer = found(base, "network", "scaling_efficiency >= 90 %");
   REQUIRE(answer.reached);
   CHECK(answer.up);
@@ -154,7 +156,7 @@ TEST_CASE("find: counts agree with trying every one", "[unit][find]") {
   }
   CHECK(*batch.value == static_cast<double>(most));
 
-  const auto run = job({{"training.samples", "1281167", {}}, {"training.epochs", "90", {}}});
+  const auto run = job(overrides("training.samples 1281167; training.epochs 90"));
   const auto nodes = found(run, "nodes", "time_to_train <= 2 h");
   REQUIRE(nodes.reached);
   std::int64_t least = 1;
@@ -164,7 +166,7 @@ TEST_CASE("find: counts agree with trying every one", "[unit][find]") {
 
 TEST_CASE("find: of a run, whose steps are whole, every count is tried", "[unit][find]") {
   // 20,000 images in steps of 512 a server: what they cost goes up and down with servers.
-  const auto run = job({{"training.samples", "20000", {}}, {"training.epochs", "90", {}}, {"price", "12 $/h", {}}});
+  const auto run = job(overrides("training.samples 20000; training.epochs 90; price 12 $/h"));
   const auto answer = found(run, "nodes", "cost <= 3 $");
   REQUIRE(answer.reached);
   CHECK_FALSE(answer.monotone);
@@ -177,7 +179,7 @@ TEST_CASE("find: of a run, whose steps are whole, every count is tried", "[unit]
 }
 
 TEST_CASE("find: a batch that grows with the servers of a run is said", "[unit][find]") {
-  const auto run = job({{"batch", "64", {}}, {"training.samples", "1281167", {}}, {"training.epochs", "90", {}}});
+  const auto run = job(overrides("batch 64; training.samples 1281167; training.epochs 90"));
   const auto says = [](const answer::Inverse& answer, const std::string& part) {
     return std::any_of(answer.notes.begin(), answer.notes.end(),
                        [&](const std::string& note) { return note.find(part) != std::string::npos; });
@@ -200,7 +202,7 @@ TEST_CASE("find: a batch that grows with the servers of a run is said", "[unit][
 
 TEST_CASE("find: values that are no job have every value tried", "[unit][find]") {
   // Of 96 samples a step, eight replicas: batches 1, 2, 3, 4, 6, 12 alone; MFU grows with them.
-  const auto base = job({{"global_batch", "96", {}}, {"batch", "12", {}}});
+  const auto base = job(overrides("global_batch 96; batch 12"));
   const auto answer =
       find(catalog(), base, "batch", parse_condition("memory <= 700 MB").value(), {.from = "1", .to = "64"});
   REQUIRE(answer);
@@ -216,11 +218,8 @@ TEST_CASE("find: values that are no job have every value tried", "[unit][find]")
 
 TEST_CASE("find: values that are no job make no difference that could be told", "[unit][find]") {
   // Eight stages need eight GPUs.
-  const std::vector<Override> base{{"model", "gpt2", {}},
-                                   {"node", "dgx-h100", {}},
-                                   {"parallel.pipeline", "8", {}},
-                                   {"global_batch", "60", {}},
-                                   {"batch", "1", {}}};
+  const std::vector<Override> base =
+      overrides("model gpt2; node dgx-h100; parallel.pipeline 8; global_batch 60; batch 1");
   const auto answer = find(catalog(), base, "gpus_per_node", parse_condition("step_time <= 1 us").value());
   REQUIRE_FALSE(answer);
   CHECK_THAT(to_string(answer.error()), Catch::Contains("at every value from 1 to 8 that is a job") &&
@@ -241,7 +240,7 @@ TEST_CASE("find: a job that does not fit does not hold", "[unit][find]") {
 }
 
 TEST_CASE("find: what is not reachable says how far the variable goes", "[unit][find]") {
-  const auto answer = found(job({{"nodes", "4", {}}}), "network", "scaling_efficiency >= 99.9 %");
+  const auto answer = found(job(overrides("nodes 4")), "network", "scaling_efficiency >= 99.9 %");
   CHECK_FALSE(answer.reached);
   CHECK(answer.limit_setting == "infinite");
   CHECK(answer.limit.scaling_efficiency < 0.999);
@@ -260,7 +259,7 @@ TEST_CASE("find: questions without an answer", "[unit][find]") {
 
 TEST_CASE("find: what holds at every value is answered by the end that is nearest to failing", "[unit][find]") {
   const auto least =
-      found(job({{"training.samples", "1281167", {}}, {"training.epochs", "1", {}}}), "nodes", "time_to_train <= 24 h");
+      found(job(overrides("training.samples 1281167; training.epochs 1")), "nodes", "time_to_train <= 24 h");
   CHECK(least.reached);
   CHECK(least.always);
   CHECK(least.up);
@@ -275,8 +274,7 @@ TEST_CASE("find: what holds at every value is answered by the end that is neares
 
 TEST_CASE("find: both ends of what holds, in units people read", "[unit][find]") {
   // Checkpoints every second take too long, every day lose too much.
-  const auto base =
-      job({{"nodes", "4", {}}, {"failures.mtbf_node", "24 h", {}}, {"checkpoint.bandwidth", "100 MB/s", {}}});
+  const auto base = job(overrides("nodes 4; failures.mtbf_node 24 h; checkpoint.bandwidth 100 MB/s"));
   const auto answer = found(base, "checkpoint.interval", "goodput >= 98 %");
   REQUIRE(answer.range);
   CHECK(answer.reached);
@@ -296,8 +294,7 @@ TEST_CASE("find: both ends of what holds, in units people read", "[unit][find]")
 }
 
 TEST_CASE("find: a network that TCP drives says what RDMA would make of it", "[unit][find]") {
-  const std::vector<Override> base{
-      {"model", "resnet50", {}}, {"node", "p3.8xlarge", {}}, {"nodes", "4", {}}, {"precision", "fp16", {}}};
+  const std::vector<Override> base = overrides("model resnet50; node p3.8xlarge; nodes 4; precision fp16");
   const auto answer = found(base, "network", "scaling_efficiency >= 90 %");
   REQUIRE(answer.over_rdma);
   REQUIRE(answer.over_rdma->reached);
@@ -314,7 +311,7 @@ TEST_CASE("find: a network that TCP drives says what RDMA would make of it", "[u
 }
 
 TEST_CASE("find: as surely as is asked for", "[unit][find]") {
-  const auto base = job({{"network", "25 Gb/s", {}}});
+  const auto base = job(overrides("network 25 Gb/s"));
   const Condition condition = parse_condition("throughput >= 4000 images/s").value();
   const auto expected = find(catalog(), base, "nodes", condition).value();
   FindOptions surely;
@@ -348,15 +345,14 @@ TEST_CASE("find: what nobody knows how surely", "[unit][find]") {
     REQUIRE_FALSE(answer);
     CHECK_THAT(answer.error().message, Catch::Contains("is not known"));
   }
-  CHECK_FALSE(found(job({{"nodes", "2", {}}}), "network", "scaling_efficiency >= 80 %").probability);
+  CHECK_FALSE(found(job(overrides("nodes 2")), "network", "scaling_efficiency >= 80 %").probability);
   CHECK(parse_sure("90%") == 0.9);
   for (const char* text : {"0", "100 %", "1.5", "-3 %", "nan", "very", ""}) CHECK_FALSE(parse_sure(text));
 }
 
 TEST_CASE("find: servers whose share of a stated batch is less than the model's own", "[unit][find]") {
   // 2,048 images: on 4 servers of 8 GPUs 64 each, the model's own; on 8 of them 32, which nobody forbids.
-  const auto base =
-      job({{"training.samples", "1281167", {}}, {"training.epochs", "90", {}}, {"global_batch", "2048", {}}});
+  const auto base = job(overrides("training.samples 1281167; training.epochs 90; global_batch 2048"));
   const auto on = [&](const char* nodes) { return with(base, {{"nodes", nodes}}).training->time(); };
   REQUIRE(on("8") < on("4"));
   const Time between = (on("8") + on("4")) / 2.0;
@@ -371,7 +367,7 @@ TEST_CASE("find: a rate that more ports make hold says so", "[unit][find]") {
     return std::any_of(answer.notes.begin(), answer.notes.end(),
                        [&](const std::string& note) { return note.find(part) != std::string::npos; });
   };
-  const std::vector<Override> vgg{{"model", "vgg16", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}};
+  const std::vector<Override> vgg = overrides("model vgg16; node dgx1-v100; nodes 4");
   const auto on = [&](const std::string& network) { return with(vgg, {{"network", network}}).scaling_efficiency; };
   REQUIRE(on("100 Gb/s") < on("101 Gb/s") * 0.99);
   const std::string between = "scaling_efficiency >= " + std::to_string(50 * (on("100 Gb/s") + on("101 Gb/s"))) + " %";
@@ -391,7 +387,7 @@ TEST_CASE("find: a rate that more ports make hold says so", "[unit][find]") {
 TEST_CASE("find: energy and CO2 of a run", "[unit][find]") {
   CHECK(parse_condition("energy <= 20 kWh")->target == Approx(7.2e7));
   CHECK(words_of(parse_condition("co2 <= 8 kg").value()) == "CO2 <= 8 kg");
-  const auto run = job({{"training.samples", "1281167", {}}, {"training.epochs", "90", {}}});
+  const auto run = job(overrides("training.samples 1281167; training.epochs 90"));
   const auto lit = with(run, {{"energy.carbon", "400 g/kWh"}});
   const std::string less = "energy <= " + std::to_string(lit.training->energy.in(kilowatt_hours)*0.9) + " kWh";
   const auto answer = found(run, "gpu.time_factor", less.c_str());
@@ -408,10 +404,8 @@ TEST_CASE("find: energy and CO2 of a run", "[unit][find]") {
 
 TEST_CASE("find: what holds around a turn alone is found", "[unit][find]") {
   // Goodput has one best interval of checkpoints, between two of the values that are tried first.
-  const std::vector<Override> base = job({{"nodes", "512", {}},
-                                          {"failures.mtbf_gpu", "20000 h", {}},
-                                          {"checkpoint.write", "30 s", {}},
-                                          {"training.steps", "1000000", {}}});
+  const std::vector<Override> base =
+      job(overrides("nodes 512; failures.mtbf_gpu 20000 h; checkpoint.write 30 s; training.steps 1000000"));
   const auto best = with(base, {}).goodput->share;
   const std::string condition = "goodput >= " + std::to_string(100 * (best - 1e-3)) + " %";
   const auto answer = found(base, "checkpoint.interval", condition.c_str());
@@ -421,18 +415,17 @@ TEST_CASE("find: what holds around a turn alone is found", "[unit][find]") {
 }
 
 TEST_CASE("find: what nobody says yet can be looked for", "[unit][find]") {
-  const auto run =
-      job({{"node", "pcie-8xa40", {}}, {"training.samples", "1281167", {}}, {"training.epochs", "90", {}}});
+  const auto run = job(overrides("node pcie-8xa40; training.samples 1281167; training.epochs 90"));
   const auto price = found(run, "price", "cost <= 100 $");
   const double in_hours = predict(resolve(catalog(), run).value())->training->time().in(seconds) / 3600;
   CHECK(*price.value == Approx(100 / in_hours / 3600).epsilon(2e-3));
   CHECK_THAT(price.notes, Catch::VectorContains(std::string("price: nobody says it; the search begins with 1 $/h")));
 
-  auto fails = job({{"nodes", "16", {}}, {"failures.restart", "10 min", {}}, {"checkpoint.bandwidth", "1 GB/s", {}}});
+  auto fails = job(overrides("nodes 16; failures.restart 10 min; checkpoint.bandwidth 1 GB/s"));
   const auto often = found(fails, "failures.mtbf_gpu", "goodput >= 95 %");
   fails.push_back({"failures.mtbf_gpu", often.setting, {}});
   CHECK(predict(resolve(catalog(), fails).value())->goodput->share == Approx(0.95).epsilon(2e-3));
-  auto writes = job({{"nodes", "16", {}}, {"failures.mtbf_gpu", "100 h", {}}});
+  auto writes = job(overrides("nodes 16; failures.mtbf_gpu 100 h"));
   const auto rate = found(writes, "checkpoint.bandwidth", "goodput >= 90 %");
   CHECK_FALSE(rate.now);
   writes.push_back({"checkpoint.bandwidth", "200 MB/s", {}});
@@ -450,8 +443,8 @@ TEST_CASE("find: an efficiency that a profile stands for is no value of now", "[
   CHECK_THAT(answer.notes, Catch::VectorContains(std::string("efficiency.compute: nobody states it now; stated, it "
                                                              "takes the place of the GPU's profile")));
   // Stated, it is what gives the step.
-  CHECK(found(job({{"efficiency.compute", "60%", {}}}), "efficiency.compute", slower.c_str()).now == "60 %");
-  CHECK(found(job({{"gpu.calibration", "none", {}}}), "efficiency.memory", slower.c_str()).now == "70 %");
+  CHECK(found(job(overrides("efficiency.compute 60%")), "efficiency.compute", slower.c_str()).now == "60 %");
+  CHECK(found(job(overrides("gpu.calibration none")), "efficiency.memory", slower.c_str()).now == "70 %");
 }
 
 TEST_CASE("find: a power limit ends where the GPU's file does", "[unit][find]") {

@@ -5,23 +5,21 @@
 #include "catalog.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using namespace ddlsim::whatif;
 using Catch::Matchers::Contains;
 using ddlsim::test::catalog;
+using ddlsim::test::overrides;
 
 namespace {
 
 std::vector<Override> three_d(const char* nodes) {
-  return {{"model", "llama_3_1_70b", {}},
-          {"node", "dgx-h100", {}},
-          {"nodes", nodes, {}},
-          {"precision", "bf16", {}},
-          {"batch", "1", {}},
-          {"parallel.tensor", "8", {}},
-          {"parallel.pipeline", "4", {}},
-          {"strategy.accumulation", "8", {}}};
+  return overrides(
+      "model llama_3_1_70b; node dgx-h100; nodes {}; precision bf16; batch 1; parallel.tensor 8; parallel.pipeline 4; "
+      "strategy.accumulation 8",
+      nodes);
 }
 
 }  // namespace
@@ -42,10 +40,8 @@ TEST_CASE("folding: the worked example of the header", "[unit][whatif]") {
 TEST_CASE("folding: a plan of a million GPUs has as many parts as one of a thousand", "[unit][whatif]") {
   for (const char* strategy : {"allreduce", "ps"}) {
     const auto plan_of = [&](const char* nodes) {
-      const auto scenario = resolve(
-          catalog(),
-          std::vector<Override>{
-              {"model", "resnet50", {}}, {"node", "dgx-h100", {}}, {"nodes", nodes, {}}, {"strategy", strategy, {}}});
+      const auto scenario =
+          resolve(catalog(), overrides("model resnet50; node dgx-h100; nodes {}; strategy {}", nodes, strategy));
       return plan::lower(scenario.value()).value();
     };
     const auto small = plan_of("128");

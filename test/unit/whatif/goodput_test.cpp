@@ -4,28 +4,29 @@
 #include <cmath>
 #include <string>
 
+#include "asked.h"
 #include "catalog.h"
 #include "ddlsim/report/goodput.h"
 #include "ddlsim/whatif/find.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using Catch::Matchers::Contains;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
+using ddlsim::test::refused;
 
 namespace {
 
 std::vector<Override> job(const std::vector<Override>& more) {
-  std::vector<Override> settings{{"model", "gpt2_xl", {}},
-                                 {"node", "dgx-h100", {}},
-                                 {"nodes", "64", {}},
-                                 {"precision", "bf16", {}},
-                                 {"failures.mtbf_gpu", "51200 h", {}},
-                                 {"checkpoint.size", "1 TB", {}},
-                                 {"checkpoint.bandwidth", "10 GB/s", {}}};
-  settings.insert(settings.end(), more.begin(), more.end());
-  return settings;
+  return joined(
+      overrides(
+          "model gpt2_xl; node dgx-h100; nodes 64; precision bf16; failures.mtbf_gpu 51200 h; checkpoint.size 1 TB; "
+          "checkpoint.bandwidth 10 GB/s"),
+      more);
 }
 
 answer::Prediction predicted(const std::vector<Override>& settings) {
@@ -44,17 +45,11 @@ std::string notes(const std::vector<Override>& settings) {
 
 answer::Goodput lasting(const std::vector<Override>& more) { return predicted(job(more)).goodput.value(); }
 
-std::string refused(const std::vector<Override>& settings) {
-  const auto prediction = resolve(catalog(), settings).and_then([](const Scenario& s) { return predict(s); });
-  REQUIRE_FALSE(prediction);
-  return to_string(prediction.error());
-}
-
 }  // namespace
 
 TEST_CASE("goodput: 512 GPUs that fail every 100 h, by hand", "[unit][whatif]") {
   // 51200 h / 512 = 100 h; 1 TB at 10 GB/s: 100 s; one replica of an unsplit model is on one server, 400 GB/s.
-  const answer::Goodput g = lasting({{"failures.restart", "10 min", {}}, {"failures.warmup", "2 min", {}}});
+  const answer::Goodput g = lasting(overrides("failures.restart 10 min; failures.warmup 2 min"));
   CHECK(g.mtbf.in(hours) == Approx(100));
   CHECK(g.by_gpus == 1);
   CHECK(g.writers == 1);
@@ -69,77 +64,63 @@ TEST_CASE("goodput: 512 GPUs that fail every 100 h, by hand", "[unit][whatif]") 
 }
 
 TEST_CASE("goodput: rates of parts add up, and what is stated wins", "[unit][whatif]") {
-  const answer::Goodput g = lasting({{"failures.mtbf_node", "6400 h", {}},
-                                     {"failures.mtbf_switch", "200 h", {}},
-                                     {"failures.nodes_per_switch", "32", {}}});
+  const answer::Goodput g =
+      lasting(overrides("failures.mtbf_node 6400 h; failures.mtbf_switch 200 h; failures.nodes_per_switch 32"));
   // 1/100 + 64/6400 + 2/200 a hour.
   CHECK(g.mtbf.in(hours) == Approx(100 / 3.0));
   CHECK(g.by_nodes == Approx(1 / 3.0));
   CHECK(g.by_switches == Approx(1 / 3.0));
   // Llama 3: 419 failures in 54 days on 16,384 GPUs.
-  std::vector<Override> meta = job({{"nodes", "2048", {}}, {"failures", "llama3-405b", {}}});
+  std::vector<Override> meta = job(overrides("nodes 2048; failures llama3-405b"));
   std::erase_if(meta, [](const Override& s) { return s.path == "failures.mtbf_gpu"; });
   CHECK(predicted(meta).goodput->mtbf.in(hours) == Approx(54 * 24.0 / 419).epsilon(1e-5));
   // OPT-175B: two machines of 124 a day.
-  std::vector<Override> opt = job({{"nodes", "124", {}}, {"failures", "opt-175b", {}}});
+  std::vector<Override> opt = job(overrides("nodes 124; failures opt-175b"));
   std::erase_if(opt, [](const Override& s) { return s.path == "failures.mtbf_gpu"; });
   CHECK(predicted(opt).goodput->mtbf.in(hours) == Approx(12));
 }
 
 TEST_CASE("goodput: a checkpoint is what one copy of the model keeps, however it is split", "[unit][whatif]") {
-  const std::vector<Override> rate{{"node", "dgx-h100", {}},
-                                   {"nodes", "4", {}},
-                                   {"precision", "bf16", {}},
-                                   {"failures.mtbf_gpu", "51200 h", {}},
-                                   {"checkpoint.bandwidth", "10 GB/s", {}}};
+  const std::vector<Override> rate =
+      overrides("node dgx-h100; nodes 4; precision bf16; failures.mtbf_gpu 51200 h; checkpoint.bandwidth 10 GB/s");
   const auto size = [&](std::vector<Override> more) {
-    more.insert(more.end(), rate.begin(), rate.end());
+    more = joined(more, rate);
     return predicted(more).goodput.value();
   };
-  const auto whole = size({{"model", "gpt2_xl", {}}, {"parallel.states", "mixed", {}}});
+  const auto whole = size(overrides("model gpt2_xl; parallel.states mixed"));
   const auto parameters = static_cast<double>(catalog().model("gpt2_xl").value()->totals.dense_parameters);
   CHECK(whole.checkpoint.in(bytes) == Approx(14 * parameters));  // 2 + 4 + 8: weights, fp32 weights, Adam
-  const auto split = size({{"model", "gpt2_xl", {}},
-                           {"parallel.states", "mixed", {}},
-                           {"parallel.pipeline", "4", {}},
-                           {"parallel.zero", "1", {}}});
+  const auto split = size(overrides("model gpt2_xl; parallel.states mixed; parallel.pipeline 4; parallel.zero 1"));
   CHECK(split.checkpoint == whole.checkpoint);
   CHECK(whole.writers == 1);
   // Whoever holds them while the run goes on.
-  CHECK(size({{"model", "gpt2_xl", {}}, {"strategy", "ps", {}}}).checkpoint ==
-        size({{"model", "gpt2_xl", {}}}).checkpoint);
+  CHECK(size(overrides("model gpt2_xl; strategy ps")).checkpoint == size(overrides("model gpt2_xl")).checkpoint);
   CHECK(split.writers == 4);
 }
 
 TEST_CASE("goodput: frozen weights are read again, and never written", "[unit][whatif]") {
   const auto asked = [](std::vector<Override> more) {
-    more.insert(more.end(), {{"model", "llama_3_1_8b", {}},
-                             {"node", "dgx-h100", {}},
-                             {"nodes", "2", {}},
-                             {"precision", "bf16", {}},
-                             {"failures.mtbf_gpu", "51200 h", {}},
-                             {"checkpoint.bandwidth", "1 GB/s", {}}});
+    more = joined(more, overrides("model llama_3_1_8b; node dgx-h100; nodes 2; precision bf16; failures.mtbf_gpu "
+                                  "51200 h; checkpoint.bandwidth 1 GB/s"));
     return predicted(more).goodput.value();
   };
   // Of q (4096 x 4096), k, v (4096 x 1024) and the output in 32 blocks, 16 (in + out) each, in fp32 with Adam's states.
   const double adapters = 32 * 16 * 2 * (8192.0 + 5120);
   const double frozen = static_cast<double>(catalog().model("llama_3_1_8b").value()->totals.dense_parameters);
-  const answer::Goodput lora = asked({{"parallel.lora_rank", "16", {}}});
+  const answer::Goodput lora = asked(overrides("parallel.lora_rank 16"));
   CHECK(lora.checkpoint.in(bytes) == Approx(12 * adapters));
   CHECK(lora.write.in(seconds) == Approx(12 * adapters / 1e9));
   CHECK(lora.recovery_time.in(seconds) == Approx((12 * adapters + 2 * frozen) / 1e9));
-  const answer::Goodput quantised = asked({{"parallel.lora_rank", "16", {}}, {"parallel.frozen_bits", "4", {}}});
+  const answer::Goodput quantised = asked(overrides("parallel.lora_rank 16; parallel.frozen_bits 4"));
   CHECK(quantised.checkpoint.in(bytes) == Approx(12 * adapters));
   CHECK(quantised.recovery_time < lora.recovery_time * 0.5);
   // From memory come adapters alone.
-  const answer::Goodput memory = asked({{"parallel.lora_rank", "16", {}}, {"checkpoint.mode", "memory", {}}});
+  const answer::Goodput memory = asked(overrides("parallel.lora_rank 16; checkpoint.mode memory"));
   CHECK(memory.memory_recovery_time.in(seconds) > 2 * frozen / 1e9);
   // First layers of a detector; nothing of a model that is trained whole is left out.
   const auto size = [](const char* model) {
-    return predicted({{"model", model, {}},
-                      {"node", "dgx-h100", {}},
-                      {"failures.mtbf_gpu", "51200 h", {}},
-                      {"checkpoint.bandwidth", "1 GB/s", {}}})
+    return predicted(
+               overrides("model {}; node dgx-h100; failures.mtbf_gpu 51200 h; checkpoint.bandwidth 1 GB/s", model))
         .goodput->checkpoint.in(bytes);
   };
   const auto detector = catalog().model("maskrcnn_resnet50_fpn").value();
@@ -149,30 +130,28 @@ TEST_CASE("goodput: frozen weights are read again, and never written", "[unit][w
 }
 
 TEST_CASE("goodput: storage of its own has each server, and bandwidth of a server bounds", "[unit][whatif]") {
-  CHECK(lasting({{"checkpoint.node_bandwidth", "5 GB/s", {}}}).write.in(seconds) == Approx(200));
-  CHECK(lasting({{"checkpoint.node_bandwidth", "5 GB/s", {}}, {"checkpoint.writers", "4", {}}}).write.in(seconds) ==
-        Approx(100));
-  std::vector<Override> own = job({{"checkpoint.storage", "nvme", {}}, {"checkpoint.writers", "4", {}}});
+  CHECK(lasting(overrides("checkpoint.node_bandwidth 5 GB/s")).write.in(seconds) == Approx(200));
+  CHECK(lasting(overrides("checkpoint.node_bandwidth 5 GB/s; checkpoint.writers 4")).write.in(seconds) == Approx(100));
+  std::vector<Override> own = job(overrides("checkpoint.storage nvme; checkpoint.writers 4"));
   std::erase_if(own, [](const Override& s) { return s.path == "checkpoint.bandwidth"; });
   CHECK(predicted(own).goodput->write.in(seconds) == Approx(1e12 / (4 * 2896e6)));
 }
 
 TEST_CASE("goodput: asynchronous checkpoints stop for the snapshot, and one write goes on at a time",
           "[unit][whatif]") {
-  const answer::Goodput g = lasting({{"checkpoint.mode", "async", {}}, {"checkpoint.snapshot", "1 s", {}}});
+  const answer::Goodput g = lasting(overrides("checkpoint.mode async; checkpoint.snapshot 1 s"));
   CHECK(g.blocked == seconds(1));
   CHECK(g.interval.in(seconds) == Approx(std::sqrt(2 * 360'000.0)).epsilon(0.01));
-  const answer::Goodput often = lasting({{"checkpoint.mode", "async", {}}, {"checkpoint.snapshot", "1 ms", {}}});
+  const answer::Goodput often = lasting(overrides("checkpoint.mode async; checkpoint.snapshot 1 ms"));
   CHECK(often.interval.in(seconds) == Approx(100 - 1e-3));  // the best, 27 s, would overtake the write
-  CHECK_THAT(refused(job({{"checkpoint.mode", "async", {}}, {"checkpoint.interval", "10 s", {}}})),
+  CHECK_THAT(refused(job(overrides("checkpoint.mode async; checkpoint.interval 10 s"))),
              Contains("one cannot start every"));
 }
 
 TEST_CASE("goodput: a blocking checkpoint leaves its GPU first, and comes back as it left", "[unit][whatif]") {
   // 1 TB of one GPU over PCIe: 64 GB/s at 70 %, or as the shares of efficiency say.
-  const std::vector<Override> fast{{"checkpoint.bandwidth", "2 TB/s", {}},
-                                   {"checkpoint.node_bandwidth", "2 TB/s", {}},
-                                   {"efficiency.pcie", "50 %", {}}};
+  const std::vector<Override> fast =
+      overrides("checkpoint.bandwidth 2 TB/s; checkpoint.node_bandwidth 2 TB/s; efficiency.pcie 50 %");
   const auto asked = [&](const Override& more) {
     std::vector<Override> settings = fast;
     settings.push_back(more);
@@ -193,10 +172,8 @@ TEST_CASE("goodput: a blocking checkpoint leaves its GPU first, and comes back a
 }
 
 TEST_CASE("goodput: a run takes longer and costs its spares", "[unit][whatif]") {
-  const auto p = predicted(job({{"training.steps", "1000000", {}},
-                                {"price", "10 $/h", {}},
-                                {"failures.spares", "6", {}},
-                                {"failures.repair", "24 h", {}}}));
+  const auto p =
+      predicted(job(overrides("training.steps 1000000; price 10 $/h; failures.spares 6; failures.repair 24 h")));
   const answer::Training& run = p.training.value();
   const answer::Goodput& g = p.goodput.value();
   CHECK(run.stepping / run.time() == Approx(g.share));
@@ -209,7 +186,7 @@ TEST_CASE("goodput: a run takes longer and costs its spares", "[unit][whatif]") 
 
 TEST_CASE("goodput: spares are too few for a share of lost servers where a repair takes its time", "[unit][whatif]") {
   const auto text = [](const char* repair) {
-    const auto p = predicted(job({{"failures.spares", "6", {}}, {"failures.repair", repair, {}}}));
+    const auto p = predicted(job(overrides("failures.spares 6; failures.repair {}", repair)));
     return report::render_goodput(p, "", report::Format::kText);
   };
   CHECK_THAT(text("240 h"), Contains("spare servers") && Contains("6, too few for "));
@@ -217,7 +194,7 @@ TEST_CASE("goodput: spares are too few for a share of lost servers where a repai
 }
 
 TEST_CASE("goodput: simulated beside the formula", "[unit][whatif]") {
-  const answer::Goodput g = lasting({{"failures.runs", "50", {}}, {"failures.restart", "1 h", {}}});
+  const answer::Goodput g = lasting(overrides("failures.runs 50; failures.restart 1 h"));
   REQUIRE(g.simulated);
   CHECK(g.simulated->runs == 50);
   CHECK(g.simulated->goodput == Approx(g.share).epsilon(0.01));
@@ -226,34 +203,33 @@ TEST_CASE("goodput: simulated beside the formula", "[unit][whatif]") {
 
 TEST_CASE("goodput: a simulation that saw few waits for spares says so", "[unit][whatif]") {
   const auto said = [](const std::string& runs) {
-    return notes(job({{"failures.repair", "48 h", {}}, {"failures.spares", "2", {}}, {"failures.runs", runs, {}}}));
+    return notes(job(overrides("failures.repair 48 h; failures.spares 2; failures.runs {}", runs)));
   };
   CHECK_THAT(said("10"), Contains("simulated goodput: its runs saw"));
   CHECK_THAT(said("10000"), !Contains("simulated goodput: its runs saw"));
 }
 
 TEST_CASE("goodput: the restart that a goodput allows", "[unit][whatif]") {
-  const auto base = job({{"failures.mtbf_gpu", "1024 h", {}}});  // every 2 h
+  const auto base = job(overrides("failures.mtbf_gpu 1024 h"));  // every 2 h
   const auto found = find(catalog(), base, "failures.restart", parse_condition("goodput >= 80 %").value());
   REQUIRE(found);
   REQUIRE(found->reached);
   CHECK_FALSE(found->up);
   CHECK(found->prediction.goodput->share >= 0.8);
-  const auto any = find(catalog(), job({{"failures.mtbf_gpu", "51200 h", {}}}), "failures.restart",
+  const auto any = find(catalog(), job(overrides("failures.mtbf_gpu 51200 h")), "failures.restart",
                         parse_condition("goodput >= 1 %").value());
   REQUIRE(any);
   CHECK(any->always);
 }
 
 TEST_CASE("goodput: what makes no sense is refused", "[unit][whatif]") {
-  CHECK_THAT(refused(job({{"failures.spares", "65", {}}})), Contains("65 spares for a job of 64 servers"));
-  CHECK_THAT(refused(job({{"checkpoint.writers", "65", {}}})), Contains("65 of 64 servers"));
-  CHECK_THAT(refused(job({{"checkpoint.remote_every", "4", {}}})), Contains("copies in memory"));
-  CHECK_THAT(refused(job({{"checkpoint.snapshot", "4 s", {}}})), Contains("blocking"));
-  CHECK_THAT(refused(job({{"training.checkpoint", "4 s", {}}})), Contains("checkpoint.write"));
-  CHECK_THAT(refused(job({{"failures.runs", "1", {}}})), Contains("one run has no interval"));
-  CHECK_THAT(refused(job({{"failures.mtbf_gpu", "1 h", {}}, {"checkpoint.interval", "10 h", {}}})),
-             Contains("makes no headway"));
+  CHECK_THAT(refused(job(overrides("failures.spares 65"))), Contains("65 spares for a job of 64 servers"));
+  CHECK_THAT(refused(job(overrides("checkpoint.writers 65"))), Contains("65 of 64 servers"));
+  CHECK_THAT(refused(job(overrides("checkpoint.remote_every 4"))), Contains("copies in memory"));
+  CHECK_THAT(refused(job(overrides("checkpoint.snapshot 4 s"))), Contains("blocking"));
+  CHECK_THAT(refused(job(overrides("training.checkpoint 4 s"))), Contains("checkpoint.write"));
+  CHECK_THAT(refused(job(overrides("failures.runs 1"))), Contains("one run has no interval"));
+  CHECK_THAT(refused(job(overrides("failures.mtbf_gpu 1 h; checkpoint.interval 10 h"))), Contains("makes no headway"));
   std::vector<Override> none = job({});
   std::erase_if(none, [](const Override& s) { return s.path == "checkpoint.bandwidth"; });
   CHECK_THAT(refused(none), Contains("nobody says what checkpoints are written to"));
@@ -264,7 +240,7 @@ TEST_CASE("goodput: what makes no sense is refused", "[unit][whatif]") {
 
 TEST_CASE("goodput: what is assumed, and what had no effect, is said", "[unit][whatif]") {
   CHECK_THAT(notes(job({})), Contains("nobody states failures.restart, failures.warmup, failures.repair"));
-  CHECK_THAT(notes(job({{"checkpoint.interval", "200 h", {}}})), Contains("most of the work is lost"));
+  CHECK_THAT(notes(job(overrides("checkpoint.interval 200 h"))), Contains("most of the work is lost"));
   std::vector<Override> idle = job({});
   std::erase_if(idle, [](const Override& s) { return s.path == "failures.mtbf_gpu"; });
   CHECK_THAT(notes(idle), Contains("without effect here: checkpoint.*"));

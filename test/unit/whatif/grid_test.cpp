@@ -1,5 +1,6 @@
 // The points of a grid, numbered, left out, sampled and shared out; worked by hand.
 #include "ddlsim/whatif/grid.h"
+#include "overrides.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -13,6 +14,7 @@ namespace {
 using namespace ddlsim;
 using namespace ddlsim::whatif;
 using Catch::Matchers::Contains;
+using ddlsim::test::overrides;
 using Texts = std::vector<std::string>;
 
 Axis axis(const std::string& path, const Texts& values) {
@@ -23,7 +25,7 @@ Axis axis(const std::string& path, const Texts& values) {
 
 /// nodes is stated first, and is the fastest all the same.
 GridParts two_by_four() {
-  return {.base = {{"node", "dgx1-v100", {}}},
+  return {.base = overrides("node dgx1-v100"),
           .axes = {axis("nodes", {"1", "2", "4", "8"}), axis("model", {"resnet50", "bert_large"})},
           .where = {},
           .sample = {}};

@@ -8,16 +8,18 @@
 #include "ddlsim/report/views.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/workload/dataset.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 
 namespace {
 
 Expected<answer::Prediction> asked(std::vector<Override> settings) {
-  settings.insert(settings.begin(),
-                  {{"model", "resnet18", {}}, {"node", "p3.16xlarge", {}}, {"precision", "fp16", {}}});
+  settings = joined(overrides("model resnet18; node p3.16xlarge; precision fp16"), settings);
   const auto scenario = resolve(catalog(), settings);
   if (!scenario) return tl::unexpected<Error>(scenario.error());
   return predict(*scenario);
@@ -37,13 +39,13 @@ bool notes(const answer::Prediction& prediction, const std::string& part) {
 }  // namespace
 
 TEST_CASE("input: all that nobody says of a server is asked for at once", "[unit][input]") {
-  const std::vector<Override> reads{{"node", "pcie-8xv100", {}}, {"input.dataset", "imagenet", {}}};
+  const std::vector<Override> reads = overrides("node pcie-8xv100; input.dataset imagenet");
   CHECK_THAT(refused(reads), Catch::Matchers::Contains("nobody says what processors, storage and memory") &&
                                  Catch::Matchers::Contains("input.cpu=") &&
                                  Catch::Matchers::Contains("input.storage=") &&
                                  Catch::Matchers::Contains("input.cache_size="));
   std::vector<Override> said = reads;
-  said.insert(said.end(), {{"input.cpu", "xeon-e5-2686-v4", {}}, {"input.cache", "all", {}}});
+  said = joined(said, overrides("input.cpu xeon-e5-2686-v4; input.cache all"));
   CHECK(asked(said));
 }
 
@@ -58,47 +60,42 @@ TEST_CASE("input: nobody says what the loader is, so it keeps up and one note sa
 TEST_CASE("input: three workers of a GPU make as much as three cores decode", "[unit][input]") {
   // 1.733 + 1.8 x 1.1 ms at 0.66 of the speed are 5.626 ms; 3 workers of 8 GPUs: 4,266 images/s. ImageNet fits in 488
   // GiB.
-  const auto prediction = asked({{"input.dataset", "imagenet", {}}, {"input.workers", "3", {}}}).value();
+  const auto prediction = asked(overrides("input.dataset imagenet; input.workers 3")).value();
   CHECK(prediction.throughput_samples_per_second == Approx(8 * 3 / (3.713e-3 / 0.66)).epsilon(1e-9));
   CHECK(*prediction.input.samples_per_second == Approx(prediction.throughput_samples_per_second).epsilon(1e-9));
   CHECK(prediction.input.from_storage == 0);
   CHECK(prediction.breakdown.input_exposed > Time::zero());
   CHECK(prediction.breakdown.step().in(seconds) == Approx(prediction.step_time.in(seconds)).epsilon(1e-12));
   CHECK(prediction.bottleneck == "cpu");
-  const auto many = asked({{"input.dataset", "imagenet", {}}, {"input.workers", "8", {}}}).value();
+  const auto many = asked(overrides("input.dataset imagenet; input.workers 8")).value();
   CHECK(many.step_time < prediction.step_time);
 }
 
 TEST_CASE("input: the first epoch reads from storage, later ones from memory", "[unit][input]") {
   // 250 MiB/s of 114,660 bytes each: 2,286 images/s.
-  const auto first = asked({{"input.dataset", "imagenet", {}}, {"input.epoch", "first", {}}}).value();
+  const auto first = asked(overrides("input.dataset imagenet; input.epoch first")).value();
   CHECK(first.throughput_samples_per_second == Approx(250 * 1024 * 1024 / 114660.0).epsilon(1e-9));
   CHECK(first.input.bound_by == "storage");
   CHECK(first.bottleneck == "storage");
   const auto pinned =
-      asked({{"input.dataset", "imagenet", {}}, {"input.cache", "pinned", {}}, {"input.cache_size", "73.449 GB", {}}})
-          .value();
+      asked(overrides("input.dataset imagenet; input.cache pinned; input.cache_size 73.449 GB")).value();
   CHECK(pinned.input.from_storage == Approx(0.5).epsilon(1e-4));
   // What nothing is read from, and a cache that has no size.
-  const std::vector<Override> slow{{"input.dataset", "imagenet", {}}, {"input.storage.latency", "1 s", {}}};
+  const std::vector<Override> slow = overrides("input.dataset imagenet; input.storage.latency 1 s");
   CHECK(notes(asked(slow).value(), "stated, but without effect here: input.storage.latency, as all samples are"));
   auto run = slow;
   run.push_back({"training.epochs", "1", {}});
   CHECK_FALSE(notes(asked(run).value(), "without effect here: input.storage.latency"));
-  const auto sized =
-      asked({{"input.dataset", "imagenet", {}}, {"input.cache", "none", {}}, {"input.cache_size", "10 GB", {}}});
+  const auto sized = asked(overrides("input.dataset imagenet; input.cache none; input.cache_size 10 GB"));
   CHECK(notes(sized.value(), "stated, but without effect here: input.cache_size"));
 }
 
 TEST_CASE("input: an object store is read through the server's port", "[unit][input]") {
   const auto delivered = [](const std::string& storage) {
-    return *asked({{"model", "alexnet", {}},
-                   {"node", "p3.8xlarge", {}},
-                   {"input.dataset", "cosmoflow", {}},
-                   {"input.epoch", "first", {}},
-                   {"input.loader", "pipelined", {}},
-                   {"input.workers", "64", {}},
-                   {"input.storage", storage, {}}});
+    return *asked(
+        overrides("model alexnet; node p3.8xlarge; input.dataset cosmoflow; input.epoch first; input.loader pipelined; "
+                  "input.workers 64; input.storage {}",
+                  storage));
   };
   // 70 % of 10 Gb/s, samples of 2.828 MB.
   const double port = 0.7 * 1.25e9 / catalog().dataset("cosmoflow").value()->stored.in(bytes);
@@ -114,26 +111,25 @@ TEST_CASE("input: an object store is read through the server's port", "[unit][in
 
 TEST_CASE("input: what a volume's rates stand for is said where samples come from it", "[unit][input]") {
   const auto read = [](std::vector<Override> more) {
-    more.insert(more.end(), {{"input.dataset", "imagenet", {}}, {"input.epoch", "first", {}}});
+    more = joined(more, overrides("input.dataset imagenet; input.epoch first"));
     return asked(std::move(more)).value();
   };
-  const auto volume = read({{"input.storage", "ebs-gp3", {}}});
+  const auto volume = read(overrides("input.storage ebs-gp3"));
   CHECK(notes(volume, "storage: AWS EBS gp3 volume: 125 MiB/s and 3,000 IOPS are what every volume has"));
-  CHECK(notes(read({{"input.storage", "ebs-io2", {}}}), "reaches 1.75 GB/s of all its volumes in the long run"));
-  const auto own = predict(resolve(catalog(), std::vector<Override>{{"model", "resnet18", {}},
-                                                                    {"node", "dgx1-v100", {}},
-                                                                    {"input.dataset", "imagenet", {}},
-                                                                    {"input.epoch", "first", {}},
-                                                                    {"input.storage", "ebs-io2", {}}})
-                               .value())
-                       .value();
+  CHECK(notes(read(overrides("input.storage ebs-io2")), "reaches 1.75 GB/s of all its volumes in the long run"));
+  const auto own =
+      predict(
+          resolve(
+              catalog(),
+              overrides(
+                  "model resnet18; node dgx1-v100; input.dataset imagenet; input.epoch first; input.storage ebs-io2"))
+              .value())
+          .value();
   CHECK(notes(own, "Nobody says what NVIDIA DGX-1 with V100 reaches of all its volumes"));
   // Nothing of a rate that somebody states, nor where memory has all of it.
-  CHECK_FALSE(
-      notes(read({{"input.storage", "ebs-gp3", {}}, {"input.storage.bandwidth", "500 MB/s", {}}}), "storage: "));
-  CHECK_FALSE(notes(asked({{"input.dataset", "imagenet", {}}}).value(), "storage: "));
-  CHECK(
-      notes(asked({{"input.dataset", "imagenet", {}}, {"training.epochs", "3", {}}}).value(), "storage: AWS EBS gp2"));
+  CHECK_FALSE(notes(read(overrides("input.storage ebs-gp3; input.storage.bandwidth 500 MB/s")), "storage: "));
+  CHECK_FALSE(notes(asked(overrides("input.dataset imagenet")).value(), "storage: "));
+  CHECK(notes(asked(overrides("input.dataset imagenet; training.epochs 3")).value(), "storage: AWS EBS gp2"));
 }
 
 TEST_CASE("input: text is read in the model's sequences, as many tokens an epoch", "[unit][input]") {
@@ -147,11 +143,10 @@ TEST_CASE("input: text is read in the model's sequences, as many tokens an epoch
   CHECK(workload::in_sequences_of(shorter, 512).samples == wikipedia.samples);
   CHECK(workload::in_sequences_of(*catalog().dataset("imagenet").value(), 128).samples == 1281167);
   const auto run = [](const char* sequence) {
-    const auto scenario = resolve(catalog(), std::vector<Override>{{"model", "bert_large", {}},
-                                                                   {"model.sequence", sequence, {}},
-                                                                   {"node", "p4d.24xlarge", {}},
-                                                                   {"input.dataset", "wikipedia", {}},
-                                                                   {"training.epochs", "1", {}}});
+    const auto scenario = resolve(
+        catalog(),
+        overrides("model bert_large; model.sequence {}; node p4d.24xlarge; input.dataset wikipedia; training.epochs 1",
+                  sequence));
     return predict(scenario.value()).value();
   };
   const auto as_stored = run("512");
@@ -164,9 +159,7 @@ TEST_CASE("input: text is read in the model's sequences, as many tokens an epoch
 
 TEST_CASE("input: a volume is no faster than the server's path to volumes", "[unit][input]") {
   const auto read = [](const std::string& node, const std::string& storage) {
-    const auto scenario =
-        resolve(catalog(),
-                std::vector<Override>{{"model", "resnet18", {}}, {"node", node, {}}, {"input.storage", storage, {}}});
+    const auto scenario = resolve(catalog(), overrides("model resnet18; node {}; input.storage {}", node, storage));
     return scenario->cluster.node.host.storage->bandwidth.in(bytes_per_second);
   };
   CHECK(read("p3.2xlarge", "ebs-gp2") == Approx(218.75e6));
@@ -182,12 +175,12 @@ TEST_CASE("input: a volume is no faster than the server's path to volumes", "[un
 
 TEST_CASE("input: the event fidelity has the same step", "[unit][input]") {
   for (const std::vector<Override>& change : std::vector<std::vector<Override>>{
-           {{"input.workers", "3", {}}},
-           {{"input.workers", "0", {}}},
-           {{"input.workers", "3", {}}, {"input.variation", "2", {}}},
-           {{"input.loader", "dali", {}}, {"input.decode", "gpu", {}}, {"input.workers", "3", {}}},
-           {{"input.workers", "3", {}}, {"input.pinned", "no", {}}},
-           {{"input.workers", "16", {}}, {"parallel.pipeline", "2", {}}, {"strategy.accumulation", "4", {}}},
+           overrides("input.workers 3"),
+           overrides("input.workers 0"),
+           overrides("input.workers 3; input.variation 2"),
+           overrides("input.loader dali; input.decode gpu; input.workers 3"),
+           overrides("input.workers 3; input.pinned no"),
+           overrides("input.workers 16; parallel.pipeline 2; strategy.accumulation 4"),
        }) {
     std::vector<Override> settings = change;
     settings.push_back({"input.dataset", "imagenet", {}});
@@ -202,18 +195,17 @@ TEST_CASE("input: the event fidelity has the same step", "[unit][input]") {
 }
 
 TEST_CASE("input: what takes GPU time, and what nothing hides", "[unit][input]") {
-  const std::vector<Override> enough{
-      {"input.dataset", "imagenet", {}}, {"input.workers", "16", {}}, {"input.threads", "512", {}}};
+  const std::vector<Override> enough = overrides("input.dataset imagenet; input.workers 16; input.threads 512");
   const auto with = [&](std::vector<Override> more) {
-    more.insert(more.end(), enough.begin(), enough.end());
+    more = joined(more, enough);
     return asked(more).value().step_time;
   };
   const Time plain = with({});
   // 64 samples of 45 us.
-  CHECK((with({{"input.decode", "gpu", {}}}) - plain).in(milliseconds) == Approx(64 * 0.045).epsilon(1e-6));
-  CHECK(with({{"input.pinned", "no", {}}}) > plain);
+  CHECK((with(overrides("input.decode gpu")) - plain).in(milliseconds) == Approx(64 * 0.045).epsilon(1e-6));
+  CHECK(with(overrides("input.pinned no")) > plain);
   // Without workers a step waits for 64 samples of one core, in Python: 1.733 + 1.8 x 1.1 = 3.713 ms, 64 x 5.626 ms.
-  const auto alone = asked({{"input.dataset", "imagenet", {}}, {"input.workers", "0", {}}}).value();
+  const auto alone = asked(overrides("input.dataset imagenet; input.workers 0")).value();
   CHECK(alone.breakdown.input_exposed.in(milliseconds) == Approx(64 * 3.713 / 0.66).epsilon(1e-9));
 }
 
@@ -222,48 +214,42 @@ TEST_CASE("input: bad input", "[unit][input]") {
   CHECK(refused({data, {"input.threads", "0", {}}}).find("input.threads") != std::string::npos);
   CHECK(refused({data, {"input.workers", "60000", {}}, {"batch", "128", {}}}).find("batches") != std::string::npos);
   CHECK(refused({data, {"input.storage.capacity", "100 GB", {}}}).find("holds 100 GB") != std::string::npos);
-  CHECK(refused({{"input.dataset", "kits19", {}}, {"batch", "512", {}}}).find("samples, ") != std::string::npos);
-  CHECK(refused({{"input.dataset", "imagenette", {}}}).find("imagenet") != std::string::npos);
-  CHECK(refused({{"input.dataset", "imagenet-22k", {}}, {"node", "g4dn.xlarge", {}}}).find("holds 125 GB") !=
-        std::string::npos);
+  CHECK(refused(overrides("input.dataset kits19; batch 512")).find("samples, ") != std::string::npos);
+  CHECK(refused(overrides("input.dataset imagenette")).find("imagenet") != std::string::npos);
+  CHECK(refused(overrides("input.dataset imagenet-22k; node g4dn.xlarge")).find("holds 125 GB") != std::string::npos);
   CHECK(refused({data, {"input.cache", "pinnde", {}}}).find("pinned") != std::string::npos);
   CHECK(refused({data, {"input.loader", "workrs", {}}}).find("workers") != std::string::npos);
   CHECK(refused({data, {"node", "dgx-b200", {}}}).find("input.cpu") != std::string::npos);
   CHECK(refused({data, {"fidelity", "aggregate", {}}}).find("knows nothing of the loader") != std::string::npos);
-  const auto idle = asked({{"input.prefetch", "4", {}}}).value();
+  const auto idle = asked(overrides("input.prefetch 4")).value();
   CHECK(notes(idle, "without effect here: input.prefetch"));
 }
 
 TEST_CASE("input: a processor of a server that nobody described is in two sockets", "[unit][input]") {
-  const std::vector<Override> settings{
-      {"model", "resnet18", {}}, {"node", "dgx-b200", {}}, {"input.cpu", "epyc-7742", {}}};
+  const std::vector<Override> settings = overrides("model resnet18; node dgx-b200; input.cpu epyc-7742");
   const hardware::Host host = resolve(catalog(), settings).value().cluster.node.host;
   CHECK(host.threads == 2 * 64 * 2);
 }
 
 TEST_CASE("input: a GPU decodes a larger image longer", "[unit][input]") {
-  CHECK(notes(asked({{"node", "dgx-h100", {}}, {"input.dataset", "imagenet", {}}, {"input.decode", "gpu", {}}}).value(),
+  CHECK(notes(asked(overrides("node dgx-h100; input.dataset imagenet; input.decode gpu")).value(),
               "the time measured on a V100"));
   const auto decode = [](const char* dataset, std::vector<Override> more) {
-    std::vector<Override> settings{
-        {"model", "resnet18", {}}, {"node", "p3.16xlarge", {}}, {"input.dataset", dataset, {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
+    const std::vector<Override> settings =
+        joined(overrides("model resnet18; node p3.16xlarge; input.dataset {}", dataset), more);
     return resolve(catalog(), settings).value().input.gpu_decode_of().in(microseconds);
   };
   CHECK(decode("imagenet", {}) == Approx(45));
   CHECK(decode("openimages", {}) == Approx(45 * 321851.0 / 114660));
-  CHECK(decode("openimages", {{"input.gpu_decode", "100 us", {}}}) == Approx(100));
+  CHECK(decode("openimages", overrides("input.gpu_decode 100 us")) == Approx(100));
 }
 
 TEST_CASE("input: no interval and no measured step beats the storage that somebody stated", "[unit][input]") {
-  const std::vector<Override> first{{"input.dataset", "imagenet", {}},
-                                    {"input.epoch", "first", {}},
-                                    {"model", "resnet50", {}},
-                                    {"batch", "64", {}},
-                                    {"global_batch", "512", {}}};
+  const std::vector<Override> first =
+      overrides("input.dataset imagenet; input.epoch first; model resnet50; batch 64; global_batch 512");
   const auto with = [&](std::vector<Override> more) {
     std::vector<Override> settings = first;
-    settings.insert(settings.end(), more.begin(), more.end());
+    settings = joined(settings, more);
     return settings;
   };
   // 512 images of 114,660 bytes at 262 MB/s.
@@ -275,10 +261,10 @@ TEST_CASE("input: no interval and no measured step beats the storage that somebo
   CHECK(asked(with({stated, {"input.cache", "none", {}}, {"input.epoch", "later", {}}}))->interval_90.first ==
         bound.step_time);
   // The same volume by its file is typical, and may be faster.
-  const auto typical = asked(with({{"input.storage", "ebs-gp2", {}}})).value();
+  const auto typical = asked(with(overrides("input.storage ebs-gp2"))).value();
   CHECK(typical.interval_90.first < typical.step_time * 0.9);
   // 2,000 requests of up to 256 KiB a second.
-  const auto requests = asked(with({{"input.storage.iops", "2000 IOPS", {}}})).value();
+  const auto requests = asked(with(overrides("input.storage.iops 2000 IOPS"))).value();
   CHECK(requests.interval_90.first.in(milliseconds) == Approx(256));
   // Half of the set is kept: no cache of that size misses less than half.
   const auto cached =
@@ -290,15 +276,13 @@ TEST_CASE("input: no interval and no measured step beats the storage that somebo
   CHECK(no.find("faster than its storage allows") != std::string::npos);
   CHECK(no.find("512 images take 224.1 ms") != std::string::npos);
   CHECK(asked(with({stated, {"measured.step", "230 ms", {}}})));
-  CHECK(asked(with({{"input.storage", "ebs-gp2", {}}, {"measured.step", "175 ms", {}}})));
+  CHECK(asked(with(overrides("input.storage ebs-gp2; measured.step 175 ms"))));
 }
 
 TEST_CASE("input: workers that wait for an object store are no processor", "[unit][input]") {
   // 100 ms to the first byte of a sample: 4 workers of 8 GPUs ask for 320 a second at most, whatever decodes them.
-  std::vector<Override> far{{"input.dataset", "imagenet", {}},
-                            {"input.epoch", "first", {}},
-                            {"input.storage", "object-store", {}},
-                            {"input.workers", "4", {}}};
+  std::vector<Override> far =
+      overrides("input.dataset imagenet; input.epoch first; input.storage object-store; input.workers 4");
   const auto waits = asked(far).value();
   CHECK(*waits.input.samples_per_second < 320);
   CHECK(waits.input.bound_by == "workers");
@@ -312,7 +296,7 @@ TEST_CASE("input: workers that wait for an object store are no processor", "[uni
 
 TEST_CASE("input: nothing binds a loader without work", "[unit][input]") {
   // Volumes are kept as they are trained on: nothing is read, decoded or handed over.
-  const auto prediction = asked({{"model", "unet3d", {}}, {"input.dataset", "kits19", {}}}).value();
+  const auto prediction = asked(overrides("model unet3d; input.dataset kits19")).value();
   REQUIRE(prediction.input.samples_per_second);
   CHECK(std::isinf(*prediction.input.samples_per_second));
   CHECK(prediction.input.bound_by.empty());
@@ -325,7 +309,7 @@ TEST_CASE("input: nothing binds a loader without work", "[unit][input]") {
 
 TEST_CASE("input: a server's storage and processors without a data set say that nothing is read", "[unit][input]") {
   const auto said = [](std::vector<Override> more) {
-    more.insert(more.begin(), {{"model", "resnet18", {}}, {"node", "dgx1-v100", {}}});
+    more = joined(overrides("model resnet18; node dgx1-v100"), more);
     const auto notes = predict(resolve(catalog(), more).value()).value().notes;
     const std::string start = "stated, but without effect here: ";
     for (const std::string& note : notes) {
@@ -333,10 +317,9 @@ TEST_CASE("input: a server's storage and processors without a data set say that 
     }
     return std::string();
   };
-  CHECK(said({{"input.storage", "hdd", {}}}) == "input.storage");
-  CHECK(said({{"input.threads", "8", {}}, {"input.storage.bandwidth", "1 GB/s", {}}}) ==
-        "input.storage.bandwidth, input.threads");
-  CHECK(said({{"input.storage", "hdd", {}}, {"input.dataset", "imagenet", {}}, {"input.epoch", "first", {}}}).empty());
+  CHECK(said(overrides("input.storage hdd")) == "input.storage");
+  CHECK(said(overrides("input.threads 8; input.storage.bandwidth 1 GB/s")) == "input.storage.bandwidth, input.threads");
+  CHECK(said(overrides("input.storage hdd; input.dataset imagenet; input.epoch first")).empty());
   // Parameter servers sum in the memory of the processors.
-  CHECK(said({{"input.threads", "8", {}}, {"strategy", "ps", {}}}).empty());
+  CHECK(said(overrides("input.threads 8; strategy ps")).empty());
 }

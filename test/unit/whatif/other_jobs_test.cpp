@@ -3,25 +3,23 @@
 #include <fstream>
 #include <string>
 
+#include "asked.h"
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/scenario.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using Catch::Matchers::Contains;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 
 namespace {
 
 std::vector<Override> job(std::vector<Override> more) {
-  std::vector<Override> settings{{"model", "resnet50", {}},
-                                 {"node", "dgx1-v100", {}},
-                                 {"nodes", "2", {}},
-                                 {"network", "25 Gb/s", {}},
-                                 {"fidelity", "event", {}}};
-  settings.insert(settings.end(), more.begin(), more.end());
-  return settings;
+  return joined(overrides("model resnet50; node dgx1-v100; nodes 2; network 25 Gb/s; fidelity event"), more);
 }
 
 double step(std::vector<Override> more) {
@@ -32,17 +30,13 @@ double step(std::vector<Override> more) {
   return p->step_time.in(milliseconds);
 }
 
-std::string refused(std::vector<Override> more) {
-  const auto p = resolve(catalog(), job(std::move(more))).and_then([](const Scenario& s) { return predict(s); });
-  REQUIRE_FALSE(p);
-  return to_string(p.error());
-}
+std::string refused(std::vector<Override> more) { return test::refused(job(std::move(more))); }
 
 }  // namespace
 
 TEST_CASE("other jobs: a job like this one is what `jobs` says", "[unit][whatif]") {
-  const double two = step({{"jobs", "2", {}}});
-  CHECK(step({{"other_jobs.0.model", "resnet50", {}}}) == Approx(two).epsilon(1e-9));
+  const double two = step(overrides("jobs 2"));
+  CHECK(step(overrides("other_jobs.0.model resnet50")) == Approx(two).epsilon(1e-9));
   CHECK(two > step({}));
 }
 
@@ -57,8 +51,8 @@ TEST_CASE("other jobs: their servers are this job's in all that is said of them"
 
 TEST_CASE("other jobs: who sends more slows more, who sends nothing does not", "[unit][whatif]") {
   const double alone = step({});
-  const double beside_small = step({{"other_jobs.0.model", "mobilenet_v2", {}}});
-  const double beside_large = step({{"other_jobs.0.model", "vgg16", {}}});
+  const double beside_small = step(overrides("other_jobs.0.model mobilenet_v2"));
+  const double beside_large = step(overrides("other_jobs.0.model vgg16"));
   CHECK(alone <= beside_small * (1 + 1e-9));
   CHECK(beside_small < beside_large);
   // All of its traffic once more at the most, while it lasts.
@@ -67,7 +61,7 @@ TEST_CASE("other jobs: who sends more slows more, who sends nothing does not", "
 
 TEST_CASE("other jobs: on servers of their own they meet on the leaf's uplink alone", "[unit][whatif]") {
   const double alone = step({});
-  const std::vector<Override> other{{"other_jobs.0.model", "vgg16", {}}, {"other_jobs.0.servers", "others", {}}};
+  const std::vector<Override> other = overrides("other_jobs.0.model vgg16; other_jobs.0.servers others");
   const auto with_uplink = [&](const char* rate) {
     std::vector<Override> all = other;
     all.push_back({"network.uplink", rate, {}});
@@ -94,26 +88,25 @@ TEST_CASE("other jobs: a scenario file lists them", "[unit][whatif]") {
 }
 
 TEST_CASE("other jobs: what cannot stand beside this one is refused", "[unit][whatif]") {
-  CHECK_THAT(refused({{"other_jobs.0.model", "vgg61", {}}}), Contains("vgg61") && Contains("in other_jobs, number 0"));
-  CHECK_THAT(refused({{"other_jobs.0.modle", "vgg16", {}}}), Contains("unknown setting"));
-  CHECK_THAT(refused({{"other_jobs.0.batch", "32", {}}}), Contains("no model named"));
-  CHECK_THAT(refused({{"other_jobs.0.model", "vgg16", {}}, {"other_jobs.0.servers", "those", {}}}),
+  CHECK_THAT(refused(overrides("other_jobs.0.model vgg61")), Contains("vgg61") && Contains("in other_jobs, number 0"));
+  CHECK_THAT(refused(overrides("other_jobs.0.modle vgg16")), Contains("unknown setting"));
+  CHECK_THAT(refused(overrides("other_jobs.0.batch 32")), Contains("no model named"));
+  CHECK_THAT(refused(overrides("other_jobs.0.model vgg16; other_jobs.0.servers those")),
              Contains("unknown servers 'those'") && Contains("'these'"));
-  CHECK_THAT(refused({{"other_jobs.0.model", "vgg16", {}}, {"other_jobs.0.servers", "others", {}}}),
+  CHECK_THAT(refused(overrides("other_jobs.0.model vgg16; other_jobs.0.servers others")),
              Contains("state network.uplink"));
-  CHECK_THAT(refused({{"other_jobs.0.model", "vgg16", {}}, {"other_jobs.0.nodes", "4", {}}}),
+  CHECK_THAT(refused(overrides("other_jobs.0.model vgg16; other_jobs.0.nodes 4")),
              Contains("4 x dgx1-v100") && Contains("servers: others"));
-  CHECK_THAT(refused({{"other_jobs.0.model", "vgg16", {}}, {"other_jobs.0.jobs", "2", {}}}),
-             Contains("leave them out"));
-  CHECK_THAT(refused({{"other_jobs.0.model", "vgg16", {}}, {"other_jobs.0.offset", "-1 s", {}}}), Contains("negative"));
-  CHECK_THAT(refused({{"other_jobs.0.model", "pai_bert", {}}}), Contains("without layers"));
-  CHECK_THAT(refused({{"other_jobs.0.model", "vgg16", {}}, {"fidelity", "analytic", {}}}),
+  CHECK_THAT(refused(overrides("other_jobs.0.model vgg16; other_jobs.0.jobs 2")), Contains("leave them out"));
+  CHECK_THAT(refused(overrides("other_jobs.0.model vgg16; other_jobs.0.offset -1 s")), Contains("negative"));
+  CHECK_THAT(refused(overrides("other_jobs.0.model pai_bert")), Contains("without layers"));
+  CHECK_THAT(refused(overrides("other_jobs.0.model vgg16; fidelity analytic")),
              Contains("knows nothing of other_jobs"));
 }
 
 TEST_CASE("uplink: a job alone crosses its leaf's", "[unit][whatif]") {
   const auto asked = [](std::vector<Override> more) {
-    more.insert(more.begin(), {{"model", "vgg16", {}}, {"node", "dgx1-v100", {}}, {"network", "25 Gb/s", {}}});
+    more = joined(overrides("model vgg16; node dgx1-v100; network 25 Gb/s"), more);
     return predict(resolve(ddlsim::test::catalog(), more).value()).value();
   };
   const auto says = [](const answer::Prediction& p, const std::string& note) {
@@ -132,5 +125,5 @@ TEST_CASE("uplink: a job alone crosses its leaf's", "[unit][whatif]") {
   CHECK((alone.step_time - free.step_time).in(seconds) == Approx((waits(alone) - waits(free)).in(seconds)));
   const std::string unused = "stated, but without effect here: network.uplink";
   CHECK_FALSE(says(alone, unused));
-  CHECK(says(asked({{"network.uplink", "1 Gb/s", {}}}), unused));
+  CHECK(says(asked(overrides("network.uplink 1 Gb/s")), unused));
 }

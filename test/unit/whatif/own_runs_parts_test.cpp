@@ -9,19 +9,21 @@
 #include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/predictor.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 using whatif::Override;
 
 namespace {
 
 answer::Prediction predicted(const std::string& runs, std::vector<Override> more = {}) {
-  std::vector<Override> settings{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}},
-                                 {"nodes", "4", {}},        {"network", "infiniband-100g", {}},
-                                 {"batch", "128", {}},      {"strategy", "horovod", {}}};
+  std::vector<Override> settings =
+      overrides("model resnet50; node dgx1-v100; nodes 4; network infiniband-100g; batch 128; strategy horovod");
   if (!runs.empty()) settings.push_back({"measured.steps", runs, {}});
-  settings.insert(settings.end(), more.begin(), more.end());
+  settings = joined(settings, more);
   return whatif::predict(whatif::resolve(catalog(), settings).value()).value();
 }
 
@@ -58,7 +60,7 @@ TEST_CASE("own runs: what no link explains is no kernel's", "[unit][whatif]") {
 }
 
 TEST_CASE("own runs: what links explain is communication", "[unit][whatif]") {
-  const std::vector<Override> slow_network{{"network", "10 Gb/s", {}}};
+  const std::vector<Override> slow_network = overrides("network 10 Gb/s");
   const auto one = predicted("1x1 = 353.2 ms", slow_network);
   const auto sent = predicted("1x1 = 353.2 ms; 2x8 = 500 ms", slow_network);
   CHECK_THAT(note_of(sent, "your steps on 2 servers"), Catch::Contains("as if the network gave"));
@@ -117,15 +119,13 @@ TEST_CASE("own runs: a step inside one server says nothing of the network", "[un
     return whatif::predict(whatif::corrected(four, runs)).value().step_time / whatif::predict(four).value().step_time;
   };
   // Four servers of VGG-16 wait for 1 Gb/s: the wire is most of their step, whatever one server's GPUs take.
-  const std::vector<Override> vgg{
-      {"model", "vgg16", {}}, {"node", "dgx1-v100", {}}, {"network", "1 Gb/s", {}}, {"batch", "64", {}}};
+  const std::vector<Override> vgg = overrides("model vgg16; node dgx1-v100; network 1 Gb/s; batch 64");
   CHECK(kept(vgg, 0.8) > 0.98);
   CHECK(kept(vgg, 1.3) < 1.05);
   // Twice the model's is no GPU's fault, and no network's either that the server did not use.
   CHECK(kept(vgg, 2) > 1.01);
   CHECK(kept(vgg, 2) < 1.15);
   // Nor of ranks that share states: four servers wait for what they gather.
-  const std::vector<Override> sharded{
-      {"model", "gpt2_xl", {}}, {"node", "dgx-a100", {}}, {"network", "25 Gb/s", {}}, {"parallel.zero", "3", {}}};
+  const std::vector<Override> sharded = overrides("model gpt2_xl; node dgx-a100; network 25 Gb/s; parallel.zero 3");
   CHECK(kept(sharded, 0.8) > 0.97);
 }

@@ -14,21 +14,18 @@
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/predictor.h"
 #include "ddlsim/whatif/sweep.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 using whatif::Override;
 
 namespace {
 
 std::vector<Override> job(std::vector<Override> more = {}) {
-  std::vector<Override> settings{{"model", "resnet50", {}},
-                                 {"node", "dgx1-v100", {}},
-                                 {"nodes", "4", {}},
-                                 {"network", "25 Gb/s", {}},
-                                 {"batch", "64", {}}};
-  settings.insert(settings.end(), more.begin(), more.end());
-  return settings;
+  return joined(overrides("model resnet50; node dgx1-v100; nodes 4; network 25 Gb/s; batch 64"), more);
 }
 
 answer::Prediction predicted(const std::vector<Override>& settings) {
@@ -53,11 +50,9 @@ bool says(const answer::Prediction& p, const std::string& text) {
 
 TEST_CASE("own runs: a step of one split corrects the others by a part, and less surely", "[unit][whatif]") {
   const auto split = [](const std::string& tensor, std::vector<Override> more = {}) {
-    std::vector<Override> settings{{"model", "gpt2_medium", {}}, {"node", "dgx-a100", {}},
-                                   {"nodes", "2", {}},           {"precision", "bf16", {}},
-                                   {"batch", "4", {}},           {"parallel.tensor", tensor, {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
-    return settings;
+    return joined(
+        overrides("model gpt2_medium; node dgx-a100; nodes 2; precision bf16; batch 4; parallel.tensor {}", tensor),
+        more);
   };
   const auto own = predicted(split("4"));
   const auto baseline = whatif::resolve(catalog(), split("4")).value();
@@ -88,7 +83,7 @@ TEST_CASE("own runs: another release's step says less of a split model, and as m
     const answer::Prediction found = whatif::predict(whatif::corrected(scenario, runs)).value();
     return std::pair(std::log(found.step_time / own) / std::log(1.5), width(found));
   };
-  const std::vector<Override> whole{{"model", "gpt2_medium", {}}, {"node", "dgx-a100", {}}, {"precision", "bf16", {}}};
+  const std::vector<Override> whole = overrides("model gpt2_medium; node dgx-a100; precision bf16");
   auto split = whole;
   split.push_back({"parallel.tensor", "4", {}});
   CHECK(kept(split, "nemo 26.04.01").first == Approx(1));
@@ -101,7 +96,7 @@ TEST_CASE("own runs: another release's step says less of a split model, and as m
 }
 
 TEST_CASE("own runs: a measured step of the very job is what is predicted for it", "[unit][whatif]") {
-  const auto measured = predicted(job({{"measured.step", "600 ms", {}}}));
+  const auto measured = predicted(job(overrides("measured.step 600 ms")));
   CHECK(measured.step_time.in(milliseconds) == Approx(600));
   CHECK(measured.breakdown.step().in(milliseconds) == Approx(600));
   CHECK(says(measured, "by the step on 4 servers (32 GPUs)"));
@@ -109,15 +104,14 @@ TEST_CASE("own runs: a measured step of the very job is what is predicted for it
   CHECK(measured.provenance == Provenance::kInterpolated);
   // The time alone is the same.
   whatif::Predictor predictor;
-  const auto scenario = whatif::resolve(catalog(), job({{"measured.step", "600 ms", {}}})).value();
+  const auto scenario = whatif::resolve(catalog(), job(overrides("measured.step 600 ms"))).value();
   CHECK(predictor.step_time(scenario).value().in(milliseconds) == Approx(600));
 }
 
 TEST_CASE("own runs: far from what ran, a run leaves no more open than none", "[unit][whatif]") {
   const auto split = [](const std::string& nodes) {
-    const std::vector<Override> settings{{"model", "gpt2_medium", {}}, {"node", "dgx-a100", {}},
-                                         {"nodes", nodes, {}},         {"precision", "bf16", {}},
-                                         {"batch", "4", {}},           {"parallel.tensor", "8", {}}};
+    const std::vector<Override> settings =
+        overrides("model gpt2_medium; node dgx-a100; nodes {}; precision bf16; batch 4; parallel.tensor 8", nodes);
     return whatif::resolve(catalog(), settings).value();
   };
   const Time ran = whatif::predict(split("2")).value().step_time * 0.9;
@@ -132,9 +126,9 @@ TEST_CASE("own runs: far from what ran, a run leaves no more open than none", "[
 }
 
 TEST_CASE("own runs: one GPU's step sets the GPU's speed, not the network's", "[unit][whatif]") {
-  const auto one = predicted(job({{"nodes", "1", {}}, {"gpus_per_node", "1", {}}}));
+  const auto one = predicted(job(overrides("nodes 1; gpus_per_node 1")));
   const double twice = 2 * one.step_time.in(milliseconds);
-  const auto slow = predicted(job({{"measured.steps", "1x1 = " + std::to_string(twice) + " ms", {}}}));
+  const auto slow = predicted(job(overrides("measured.steps {}", "1x1 = " + std::to_string(twice) + " ms")));
   const auto base = predicted(job());
   CHECK(slow.breakdown.compute / base.breakdown.compute == Approx(2).epsilon(5e-3));
   CHECK(says(slow, "all GPU time is 2 times the model's"));
@@ -144,13 +138,8 @@ TEST_CASE("own runs: one GPU's step sets the GPU's speed, not the network's", "[
 TEST_CASE("own runs: what one sample's step takes longer is not all kept by a step of many", "[unit][whatif]") {
   // One sentence leaves a V100 to launches and to reading weights; 32 fill it.
   const auto bert = [](const std::string& batch, std::vector<Override> more = {}) {
-    std::vector<Override> settings{{"model", "bert_large", {}},
-                                   {"node", "dgx1-v100", {}},
-                                   {"gpus_per_node", "1", {}},
-                                   {"precision", "fp16", {}},
-                                   {"batch", batch, {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
-    return settings;
+    return joined(overrides("model bert_large; node dgx1-v100; gpus_per_node 1; precision fp16; batch {}", batch),
+                  more);
   };
   const double twice = 2 * predicted(bert("1")).step_time.in(milliseconds);
   const Override ran{"measured.steps", "1x1@1 = " + std::to_string(twice) + " ms", {}};
@@ -167,11 +156,11 @@ TEST_CASE("own runs: what one sample's step takes longer is not all kept by a st
 TEST_CASE("own runs: more of them narrow the interval and move the step towards what they say", "[unit][whatif]") {
   const auto at = [&](const std::string& place, double factor) {
     const bool two = place == "2x8";
-    const auto p = predicted(two ? job({{"nodes", "2", {}}}) : job({{"nodes", "1", {}}}));
+    const auto p = predicted(two ? job(overrides("nodes 2")) : job(overrides("nodes 1")));
     return place + " = " + std::to_string(p.step_time.in(milliseconds)*factor) + " ms";
   };
-  const auto one = predicted(job({{"measured.steps", at("1x8", 1), {}}}));
-  const auto two = predicted(job({{"measured.steps", at("1x8", 1) + "; " + at("2x8", 1.2), {}}}));
+  const auto one = predicted(job(overrides("measured.steps {}", at("1x8", 1))));
+  const auto two = predicted(job(overrides("measured.steps {}", at("1x8", 1) + "; " + at("2x8", 1.2))));
   CHECK(width(two) < width(one));
   CHECK(two.step_time > one.step_time * 1.1);
   CHECK(two.step_time < one.step_time * 1.25);
@@ -181,7 +170,7 @@ TEST_CASE("own runs: more of them narrow the interval and move the step towards 
 TEST_CASE("own runs: a file says the same as words", "[unit][whatif]") {
   const std::string file = (std::filesystem::temp_directory_path() / "ddlsim_own_runs_test.csv").string();
   std::ofstream(file) << "gpus,nodes,batch,step,model,precision\n8,1,64,213 ms,resnet50,fp32\n16,2,64,400 ms,,\n";
-  const auto by_file = predicted(job({{"measured.runs", file, {}}}));
+  const auto by_file = predicted(job(overrides("measured.runs {}", file)));
   const auto by_words = predicted(job({{"measured.steps", "1x8@64 = 213 ms; 2x8@64=400 ms", {}}}));
   CHECK(by_file.step_time == by_words.step_time);
   CHECK(by_file.notes == by_words.notes);
@@ -189,17 +178,12 @@ TEST_CASE("own runs: a file says the same as words", "[unit][whatif]") {
 
 TEST_CASE("own runs: of another global batch, and of other passes than the question's", "[unit][whatif]") {
   const auto trained = [](const std::string& nodes, const std::string& samples, std::vector<Override> more = {}) {
-    std::vector<Override> settings{{"model", "llama_3_1_8b", {}},
-                                   {"node", "dgx-h100", {}},
-                                   {"nodes", nodes, {}},
-                                   {"precision", "bf16", {}},
-                                   {"batch", "1", {}},
-                                   {"parallel.zero", "1", {}},
-                                   {"parallel.tensor", "8", {}},
-                                   {"parallel.sequence", "yes", {}},
-                                   {"global_batch", samples, {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
-    return settings;
+    return joined(
+        overrides(
+            "model llama_3_1_8b; node dgx-h100; nodes {}; precision bf16; batch 1; parallel.zero 1; parallel.tensor 8; "
+            "parallel.sequence yes; global_batch {}",
+            nodes, samples),
+        more);
   };
   // 8 servers made 128 samples a step, in 16 passes; asked are 32 with 512.
   const std::string file = (std::filesystem::temp_directory_path() / "ddlsim_global_batch_test.csv").string();
@@ -208,18 +192,19 @@ TEST_CASE("own runs: of another global batch, and of other passes than the quest
   const double plain = predicted(trained("32", "512")).step_time.in(seconds);
   const auto by = [&](const std::string& table) {
     std::ofstream(file) << table;
-    return predicted(trained("32", "512", {{"measured.runs", file, {}}})).step_time.in(seconds);
+    return predicted(trained("32", "512", overrides("measured.runs {}", file))).step_time.in(seconds);
   };
   const double corrected = by("gpus,nodes,step,global_batch\n64,8," + step + ",128\n");
   CHECK(corrected / plain > 1.1);
   CHECK(corrected / plain < 1.25);
   CHECK(by("gpus,nodes,step,passes\n64,8," + step + ",16\n") == corrected);
   CHECK(by("gpus,nodes,step,passes,global_batch\n64,8," + step + ",16,128\n") == corrected);
-  const auto words = predicted(trained("32", "512", {{"measured.steps", "8x8 (global_batch 128) = " + step, {}}}));
+  const auto words =
+      predicted(trained("32", "512", overrides("measured.steps {}", "8x8 (global_batch 128) = " + step)));
   CHECK(words.step_time.in(seconds) == Approx(corrected).epsilon(1e-6));
   // Passes that do not make it are a slip.
   std::ofstream(file) << "gpus,nodes,step,passes,global_batch\n64,8," + step + ",8,128\n";
-  CHECK_FALSE(whatif::resolve(catalog(), trained("32", "512", {{"measured.runs", file, {}}})));
+  CHECK_FALSE(whatif::resolve(catalog(), trained("32", "512", overrides("measured.runs {}", file))));
   // Steps of another number of passes are no runs of one configuration: they do not contradict each other.
   const double more = predicted(trained("8", "512")).step_time.in(milliseconds)*1.2;
   const double both =
@@ -241,9 +226,9 @@ TEST_CASE("own runs: kept in words, they are the table's, with their passes and 
     CHECK(predicted(by_words).step_time == whatif::predict(scenario).value().step_time);
     return words;
   };
-  const std::vector<Override> one = job({{"nodes", "1", {}}});
-  const std::vector<Override> trained = job({{"nodes", "1", {}}, {"global_batch", "2048", {}}});
-  const std::vector<Override> in_passes = job({{"nodes", "1", {}}, {"strategy.accumulation", "4", {}}});
+  const std::vector<Override> one = job(overrides("nodes 1"));
+  const std::vector<Override> trained = job(overrides("nodes 1; global_batch 2048"));
+  const std::vector<Override> in_passes = job(overrides("nodes 1; strategy.accumulation 4"));
   CHECK(kept("gpus,nodes,step\n8,1,230 ms\n", one) == "1x8@64 = 230 ms");
   CHECK(kept("gpus,nodes,step\n8,1,830 ms\n", trained) == "1x8@64 (passes 4) = 830 ms");
   CHECK(kept("gpus,nodes,step\n8,1,830 ms\n", in_passes) == "1x8@64 (passes 4) = 830 ms");
@@ -253,41 +238,38 @@ TEST_CASE("own runs: kept in words, they are the table's, with their passes and 
   const std::string log = "gpus,nodes,step,batch,passes,global_batch,parallel.zero\n8,1,830 ms,64,4,2048,1\n";
   const std::string words = kept(log, trained);
   CHECK(words == "1x8@64 (parallel.zero 1, passes 4) = 830 ms");
-  const auto again = predicted(job(
-      {{"nodes", "1", {}}, {"parallel.zero", "1", {}}, {"global_batch", "2048", {}}, {"measured.steps", words, {}}}));
+  const auto again = predicted(job(overrides("nodes 1; parallel.zero 1; global_batch 2048; measured.steps {}", words)));
   CHECK(again.step_time.in(milliseconds) == Approx(830).epsilon(1e-6));
 }
 
 TEST_CASE("own runs: a run that says its batch alone is one pass of it, whatever the question's global batch",
           "[unit][whatif]") {
   const std::string runs = "1x1@64 = 180 ms; 4x8@64 = 260 ms";
-  const Time plain = predicted(job({{"measured.steps", runs, {}}})).step_time;
+  const Time plain = predicted(job(overrides("measured.steps {}", runs))).step_time;
   // 4 x 8 x 64, the samples that the job has anyway.
-  CHECK(predicted(job({{"measured.steps", runs, {}}, {"global_batch", "2048", {}}})).step_time == plain);
-  const Time twice = predicted(job({{"measured.steps", runs, {}}, {"global_batch", "4096", {}}})).step_time;
-  CHECK(twice == predicted(job({{"measured.steps", runs, {}}, {"strategy.accumulation", "2", {}}})).step_time);
+  CHECK(predicted(job(overrides("measured.steps {}; global_batch 2048", runs))).step_time == plain);
+  const Time twice = predicted(job(overrides("measured.steps {}; global_batch 4096", runs))).step_time;
+  CHECK(twice == predicted(job(overrides("measured.steps {}; strategy.accumulation 2", runs))).step_time);
   CHECK(twice > plain * 1.5);
   // Without a batch it is the job as it stands; what cannot be says how it was read.
-  const auto very_job =
-      predicted(job({{"nodes", "1", {}}, {"global_batch", "2048", {}}, {"measured.steps", "1x8 = 800 ms", {}}}));
+  const auto very_job = predicted(job(overrides("nodes 1; global_batch 2048; measured.steps 1x8 = 800 ms")));
   CHECK(very_job.step_time.in(milliseconds) == Approx(800).epsilon(0.01));
-  const auto scenario =
-      whatif::resolve(catalog(), job({{"measured.steps", "1x1 = 180 ms", {}}, {"global_batch", "2048", {}}}));
+  const auto scenario = whatif::resolve(catalog(), job(overrides("measured.steps 1x1 = 180 ms; global_batch 2048")));
   REQUIRE_FALSE(scenario);
   CHECK(scenario.error().notes.back() ==
         "read as 32 passes of 64 on each replica: state passes or global_batch in the table");
 }
 
 TEST_CASE("own runs: the baseline's speak for its alternatives", "[unit][whatif]") {
-  const std::vector<Override> base = job({{"measured.step", "600 ms", {}}});
+  const std::vector<Override> base = job(overrides("measured.step 600 ms"));
   const auto compared = whatif::compare(catalog(), base,
-                                        std::vector<whatif::Change>{{"same", {{"nodes", "4", {}}}},
-                                                                    {"faster", {{"network", "100 Gb/s", {}}}}})
+                                        std::vector<whatif::Change>{{"same", overrides("nodes 4")},
+                                                                    {"faster", overrides("network 100 Gb/s")}})
                             .value();
   CHECK(compared.alternatives[0].speedup == Approx(1));
   CHECK(says(compared.alternatives[1].prediction, "by the step on 4 servers"));
   const auto plain =
-      whatif::compare(catalog(), job(), std::vector<whatif::Change>{{"faster", {{"network", "100 Gb/s", {}}}}}).value();
+      whatif::compare(catalog(), job(), std::vector<whatif::Change>{{"faster", overrides("network 100 Gb/s")}}).value();
   CHECK(compared.alternatives[1].prediction.breakdown.compute > plain.alternatives[0].prediction.breakdown.compute);
 }
 
@@ -302,41 +284,40 @@ TEST_CASE("own runs: repeated runs are averaged, and their spread is said", "[un
 }
 
 TEST_CASE("own runs: what cannot be is refused", "[unit][whatif]") {
-  CHECK(refused({{"measured.step", "1 ms", {}}}).find("faster than the wire allows") != std::string::npos);
+  CHECK(refused(overrides("measured.step 1 ms")).find("faster than the wire allows") != std::string::npos);
   CHECK(refused({{"measured.steps", "1x8 = 200 ms; 1x8 = 302 ms", {}}}).find("contradict") != std::string::npos);
-  CHECK(refused({{"measured.steps", "8 = 200 ms", {}}}).find("is no run") != std::string::npos);
-  CHECK(refused({{"measured.steps", "1x8 = 200", {}}}).find("measured.steps") != std::string::npos);
-  CHECK(refused({{"measured.step", "200 s", {}}}).find("times what the model says") != std::string::npos);
-  const std::string fast =
-      refused({{"nodes", "1", {}}, {"gpus_per_node", "1", {}}, {"measured.step", "12.34567 ms", {}}});
+  CHECK(refused(overrides("measured.steps 8 = 200 ms")).find("is no run") != std::string::npos);
+  CHECK(refused(overrides("measured.steps 1x8 = 200")).find("measured.steps") != std::string::npos);
+  CHECK(refused(overrides("measured.step 200 s")).find("times what the model says") != std::string::npos);
+  const std::string fast = refused(overrides("nodes 1; gpus_per_node 1; measured.step 12.34567 ms"));
   CHECK(fast.find("a measured step of 12.35 ms on one GPU is faster than its GPUs can be") != std::string::npos);
-  CHECK(refused({{"measured.step", "180", {}}}).find("measured.step") != std::string::npos);
+  CHECK(refused(overrides("measured.step 180")).find("measured.step") != std::string::npos);
   CHECK(refused({{"measured.steps", ";", {}}}).find("no measured run") != std::string::npos);
-  CHECK(refused({{"measured.steps", "1x16 = 200 ms", {}}}) != "");  // the server has eight
-  CHECK(refused({{"measured.runs", "no_such.csv", {}}}).find("no_such.csv") != std::string::npos);
+  CHECK(refused(overrides("measured.steps 1x16 = 200 ms")) != "");  // the server has eight
+  CHECK(refused(overrides("measured.runs no_such.csv")).find("no_such.csv") != std::string::npos);
   const std::string other = (std::filesystem::temp_directory_path() / "ddlsim_other_runs_test.csv").string();
   std::ofstream(other) << "gpus,nodes,step,model\n8,1,213 ms,vgg16\n";
-  CHECK(refused({{"measured.runs", other, {}}}).find("another model") != std::string::npos);
+  CHECK(refused(overrides("measured.runs {}", other)).find("another model") != std::string::npos);
   std::ofstream(other) << "gpus,nodes,step,precision\n8,1,213 ms,fp16\n";
-  CHECK(refused({{"measured.runs", other, {}}}).find("another precision") != std::string::npos);
+  CHECK(refused(overrides("measured.runs {}", other)).find("another precision") != std::string::npos);
 }
 
 TEST_CASE("own runs: in a search of plans runs say what split they had", "[unit][whatif]") {
   const auto searched = [&](std::vector<Override> more) {
     return whatif::search_plans(catalog(), job(std::move(more)), {.explain = false}, [] { return Time{}; });
   };
-  const auto one_step = searched({{"measured.step", "600 ms", {}}});
+  const auto one_step = searched(overrides("measured.step 600 ms"));
   REQUIRE_FALSE(one_step);
   CHECK(one_step.error().message == "measured.step is of one plan, and a search compares many");
-  CHECK(refused({{"measured.steps", "1x8 (parallel.tensor) = 200 ms", {}}}).find("'parallel.tensor' says nothing") !=
+  CHECK(refused(overrides("measured.steps 1x8 (parallel.tensor) = 200 ms")).find("'parallel.tensor' says nothing") !=
         std::string::npos);
-  CHECK(refused({{"measured.steps", "1x8 (nodes 4) = 200 ms", {}}}).find("'nodes 4' says nothing") !=
+  CHECK(refused(overrides("measured.steps 1x8 (nodes 4) = 200 ms")).find("'nodes 4' says nothing") !=
         std::string::npos);
-  CHECK(refused({{"measured.steps", "1x8 (parallel.zero 1 = 200 ms", {}}}).find("is no run") != std::string::npos);
-  CHECK(refused({{"measured.steps", "1x8 (parallel.zero 7) = 200 ms", {}}}).find("parallel.zero") != std::string::npos);
+  CHECK(refused(overrides("measured.steps 1x8 (parallel.zero 1 = 200 ms")).find("is no run") != std::string::npos);
+  CHECK(refused(overrides("measured.steps 1x8 (parallel.zero 7) = 200 ms")).find("parallel.zero") != std::string::npos);
   // What a run leaves open is said.
   const auto left_open = [&](const std::string& runs) {
-    const auto notes = searched({{"measured.steps", runs, {}}, {"nodes", "1", {}}})->notes;
+    const auto notes = searched(overrides("measured.steps {}; nodes 1", runs))->notes;
     return std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
       return note.starts_with("runs that do not say how they were split");
     });
@@ -361,7 +342,7 @@ TEST_CASE("own runs: a step that the others leave no room for is met, and named"
 
 TEST_CASE("own runs: two that do not go together are named, and less is known between them", "[unit][whatif]") {
   const auto with = [](const std::string& second) {
-    return predicted(job({{"nodes", "8", {}}, {"measured.steps", "1x8 = 250 ms; 4x8 = " + second, {}}}));
+    return predicted(job(overrides("nodes 8; measured.steps {}", "1x8 = 250 ms; 4x8 = " + second)));
   };
   const auto apart = with("5000 ms");
   CHECK(
@@ -372,9 +353,9 @@ TEST_CASE("own runs: two that do not go together are named, and less is known be
 }
 
 TEST_CASE("own runs: what varies leaves the job that ran, in a comparison, a curve and a sweep", "[unit][whatif]") {
-  auto settings = job({{"measured.step", "200 ms", {}}});
+  auto settings = job(overrides("measured.step 200 ms"));
   std::erase_if(settings, [](const Override& s) { return s.path == "batch"; });  // the model's 64
-  const std::vector<whatif::Change> changes{{"", {{"batch", "16", {}}}}, {"", {{"batch", "64", {}}}}};
+  const std::vector<whatif::Change> changes{{"", overrides("batch 16")}, {"", overrides("batch 64")}};
   const auto compared = whatif::compare(catalog(), settings, changes).value();
   const auto curve = whatif::curve(catalog(), settings, {.path = "batch", .values = {"16", "64"}}).value();
   REQUIRE(curve.points.size() == 2);
@@ -398,8 +379,8 @@ TEST_CASE("own runs: what varies leaves the job that ran, in a comparison, a cur
 }
 
 TEST_CASE("own runs: of another GPU, model or precision a step is less sure", "[unit][whatif]") {
-  const std::vector<whatif::Change> changes{{"", {{"gpu", "t4", {}}}}, {"", {{"model", "vgg16", {}}}}};
-  const auto compared = whatif::compare(catalog(), job({{"measured.step", "200 ms", {}}}), changes).value();
+  const std::vector<whatif::Change> changes{{"", overrides("gpu t4")}, {"", overrides("model vgg16")}};
+  const auto compared = whatif::compare(catalog(), job(overrides("measured.step 200 ms")), changes).value();
   CHECK(width(compared.baseline) < 1.25);
   for (const answer::Alternative& one : compared.alternatives) {
     CHECK(width(one.prediction) > 2);
@@ -408,22 +389,21 @@ TEST_CASE("own runs: of another GPU, model or precision a step is less sure", "[
 
 TEST_CASE("own runs: kept runs are refused for a job on another GPU or in another precision", "[unit][whatif]") {
   const auto with = [](std::vector<Override> more) {
-    more.insert(more.begin(), {{"measured.steps", "1x8@64 = 180 ms", {}},
-                               {"measured.gpu", "v100-sxm2-16gb", {}},
-                               {"measured.precision", "fp32", {}}});
+    more =
+        joined(overrides("measured.steps 1x8@64 = 180 ms; measured.gpu v100-sxm2-16gb; measured.precision fp32"), more);
     return refused(more);
   };
   CHECK(with({}).empty());
-  CHECK(with({{"gpu", "t4", {}}}) == "the measured runs are of another gpu: 'v100-sxm2-16gb', but the job's is 't4'");
-  CHECK(with({{"precision", "fp16", {}}}).find("of another precision: 'fp32'") != std::string::npos);
+  CHECK(with(overrides("gpu t4")) == "the measured runs are of another gpu: 'v100-sxm2-16gb', but the job's is 't4'");
+  CHECK(with(overrides("precision fp16")).find("of another precision: 'fp32'") != std::string::npos);
   // However they are written.
-  CHECK(with({{"measured.gpu", "V100-SXM2-16GB", {}}}).empty());
-  CHECK(with({{"precision", "fp16", {}}, {"measured.precision", "amp", {}}}).empty());
-  CHECK(with({{"measured.gpu", "abacus", {}}}).find("abacus") != std::string::npos);
+  CHECK(with(overrides("measured.gpu V100-SXM2-16GB")).empty());
+  CHECK(with(overrides("precision fp16; measured.precision amp")).empty());
+  CHECK(with(overrides("measured.gpu abacus")).find("abacus") != std::string::npos);
   // An alternative's own runs stand for it alone.
-  const std::vector<whatif::Change> changes{{"", {{"gpu", "t4", {}}, {"measured.step", "600 ms", {}}}}};
+  const std::vector<whatif::Change> changes{{"", overrides("gpu t4; measured.step 600 ms")}};
   const auto compared = whatif::compare(
-      catalog(), job({{"measured.steps", "4x8@64 = 200 ms", {}}, {"measured.gpu", "v100-sxm2-16gb", {}}}), changes);
+      catalog(), job(overrides("measured.steps 4x8@64 = 200 ms; measured.gpu v100-sxm2-16gb")), changes);
   REQUIRE(compared);
   CHECK(compared->alternatives.front().prediction.step_time.in(milliseconds) == Approx(600));
 }
@@ -436,10 +416,10 @@ TEST_CASE("own runs: a step that Winograd explains is possible, and the loader k
     return predicted(job(more));
   };
   const Time step = vgg({}).step_time;
-  const auto measured = vgg({{"measured.step", std::to_string(step.in(milliseconds)) + " ms", {}}});
+  const auto measured = vgg(overrides("measured.step {}", std::to_string(step.in(milliseconds)) + " ms"));
   CHECK(measured.mfu > 1);
   CHECK(measured.step_time.in(seconds) == Approx(step.in(seconds)));
-  const auto slow = vgg({{"measured.step", "2 s", {}}});
+  const auto slow = vgg(overrides("measured.step 2 s"));
   CHECK(slow.input.needed_samples_per_second == Approx(slow.throughput_samples_per_second));
 }
 
@@ -450,7 +430,7 @@ TEST_CASE("own runs: twice the GPUs are at most twice as fast, whatever a coordi
                                    {"network", "infiniband-100g", {}},
                                    {"strategy", "horovod", {}},
                                    {"measured.steps", "1x1 = 180 ms; 1x8 = 300 ms", {}}};
-  const std::vector<whatif::Change> twice{{{}, {{"nodes", "2", {}}}}};
+  const std::vector<whatif::Change> twice{{{}, overrides("nodes 2")}};
   const auto compared = whatif::compare(catalog(), runs, twice).value();
   const answer::Alternative& two = compared.alternatives.front();
   CHECK(two.speedup < 2);
@@ -459,10 +439,10 @@ TEST_CASE("own runs: twice the GPUs are at most twice as fast, whatever a coordi
 }
 
 TEST_CASE("own runs: a step that takes far longer than expected is said to be of another unit", "[unit][whatif]") {
-  const auto expected = predicted(job({{"nodes", "1", {}}}));
+  const auto expected = predicted(job(overrides("nodes 1")));
   const auto with = [&](double times) {
     const double step = expected.interval_90.second.in(milliseconds)*times;
-    return predicted(job({{"nodes", "1", {}}, {"measured.step", std::to_string(step) + " ms", {}}}));
+    return predicted(job(overrides("nodes 1; measured.step {}", std::to_string(step) + " ms")));
   };
   CHECK(says(with(4.1), "look at the unit, the batch, and whether it is one step"));
   CHECK(with(4.1).step_time > expected.step_time * 4);  // it is believed all the same

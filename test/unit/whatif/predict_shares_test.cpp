@@ -3,15 +3,17 @@
 #include <string>
 #include <vector>
 
+#include "overrides.h"
 #include "unit/whatif/asked.h"
 
 using namespace ddlsim;
 using ddlsim::test::asked;
 using namespace ddlsim::whatif;
+using ddlsim::test::overrides;
 
 TEST_CASE("predict: HFU below MFU has its reason", "[unit][whatif]") {
   const auto said = [](const char* model, const char* node) {
-    const auto p = asked({{"model", model, {}}, {"node", node, {}}});
+    const auto p = asked(overrides("model {}; node {}", model, node));
     std::string note;
     for (const std::string& one : p.notes) note += one.find("HFU is below") == 0 ? one : "";
     CHECK(note.empty() == (p.hfu >= 0.995 * p.mfu));
@@ -26,15 +28,10 @@ TEST_CASE("predict: HFU below MFU has its reason", "[unit][whatif]") {
 
 TEST_CASE("predict: one GPU that experts' ranks are compared with has a replica's part of them", "[unit][whatif]") {
   const auto with = [](const std::string& batch, const std::string& imbalance) {
-    return asked({{"model", "deepseek-v3", {}},
-                  {"node", "dgx-h100", {}},
-                  {"nodes", "32", {}},
-                  {"precision", "fp8", {}},
-                  {"parallel.expert", "64", {}},
-                  {"parallel.pipeline", "4", {}},
-                  {"parallel.zero", "1", {}},
-                  {"parallel.expert_imbalance", imbalance, {}},
-                  {"global_batch", batch, {}}});
+    return asked(
+        overrides("model deepseek-v3; node dgx-h100; nodes 32; precision fp8; parallel.expert 64; parallel.pipeline 4; "
+                  "parallel.zero 1; parallel.expert_imbalance {}; global_batch {}",
+                  imbalance, batch));
   };
   double before = 0;
   for (const char* batch : {"64", "256", "2048", "8192"}) {
@@ -55,12 +52,8 @@ TEST_CASE("predict: one GPU that experts' ranks are compared with has a replica'
 TEST_CASE("predict: experts of a model with adapters count what is trained of them, and no row that is dropped",
           "[unit][whatif]") {
   const auto mixtral = [](const char* setting, const char* value) {
-    return asked({{"model", "mixtral_8x7b", {}},
-                  {"node", "dgx-h100", {}},
-                  {"batch", "1", {}},
-                  {"parallel.expert", "8", {}},
-                  {"parallel.lora_rank", "16", {}},
-                  {setting, value, {}}});
+    return asked(overrides(
+        "model mixtral_8x7b; node dgx-h100; batch 1; parallel.expert 8; parallel.lora_rank 16; {} {}", setting, value));
   };
   const auto all = mixtral("parallel.expert_imbalance", "1");
   const auto half = mixtral("parallel.expert_capacity", "0.5");

@@ -6,12 +6,15 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 
 namespace {
 
@@ -23,12 +26,8 @@ answer::Prediction asked(std::vector<Override> settings) {
 
 TEST_CASE("predict: MFU counts no attention twice", "[unit][whatif]") {
   // Three passes of a forward one: what fused attention's backward computes again is in HFU alone.
-  const auto p = asked({{"model", "llama_3_1_8b", {}},
-                        {"node", "dgx-h100", {}},
-                        {"precision", "bf16", {}},
-                        {"batch", "1", {}},
-                        {"model.sequence", "131072", {}},
-                        {"parallel.context", "8", {}}});
+  const auto p = asked(overrides(
+      "model llama_3_1_8b; node dgx-h100; precision bf16; batch 1; model.sequence 131072; parallel.context 8"));
   // 32 blocks: products of 6.98e9 weights and the head of 525e6, scores and context of 32 heads of 128 over half of
   // 131,072 keys.
   const double tokens = 131072;
@@ -40,13 +39,9 @@ TEST_CASE("predict: MFU counts no attention twice", "[unit][whatif]") {
 
 TEST_CASE("predict: stages sum a tied table's gradients in the format that gradients have", "[unit][whatif]") {
   const auto sent = [](const char* states) {
-    const auto p = asked({{"model", "gpt2_large", {}},
-                          {"node", "dgx-h100", {}},
-                          {"nodes", "2", {}},
-                          {"gpus_per_node", "1", {}},
-                          {"batch", "1", {}},
-                          {"parallel.pipeline", "2", {}},
-                          {"parallel.states", states, {}}});
+    const auto p = asked(overrides(
+        "model gpt2_large; node dgx-h100; nodes 2; gpus_per_node 1; batch 1; parallel.pipeline 2; parallel.states {}",
+        states));
     DataSize most{};
     for (const auto& one : p.traffic) most = max(most, one.bytes);
     return most;
@@ -56,10 +51,7 @@ TEST_CASE("predict: stages sum a tied table's gradients in the format that gradi
 
 TEST_CASE("predict: no interval begins below what a GPU's peak allows", "[unit][whatif]") {
   // LoRA: a GPU of no profile near its peak, whose learnt residuals reach lower than that.
-  const auto p = asked({{"model", "llama_3_1_8b", {}},
-                        {"node", "pcie-8x4090", {}},
-                        {"gpus_per_node", "1", {}},
-                        {"parallel.lora_rank", "16", {}}});
+  const auto p = asked(overrides("model llama_3_1_8b; node pcie-8x4090; gpus_per_node 1; parallel.lora_rank 16"));
   const Time least = p.step_time * std::min(p.mfu, p.hfu);
   CHECK(p.interval_90.first.in(seconds) == Approx(least.in(seconds)));
   CHECK(least < p.step_time);
@@ -67,15 +59,9 @@ TEST_CASE("predict: no interval begins below what a GPU's peak allows", "[unit][
 
 TEST_CASE("predict: a step takes at least as long as its busiest link", "[unit][whatif]") {
   // Tensor groups and shards share the ports of four-GPU servers, each on a channel of its own.
-  const auto p = asked({{"model", "llama_3_1_8b", {}},
-                        {"node", "gb200-tray", {}},
-                        {"nodes", "16", {}},
-                        {"precision", "bf16", {}},
-                        {"parallel.tensor", "8", {}},
-                        {"parallel.sequence", "yes", {}},
-                        {"batch", "2", {}},
-                        {"global_batch", "64", {}},
-                        {"parallel.zero", "3", {}}});
+  const auto p =
+      asked(overrides("model llama_3_1_8b; node gb200-tray; nodes 16; precision bf16; parallel.tensor 8; "
+                      "parallel.sequence yes; batch 2; global_batch 64; parallel.zero 3"));
   for (const answer::LinkTraffic& traffic : p.traffic) CHECK(p.step_time >= traffic.time * (1 - 1e-9));
   CHECK(p.breakdown.communication_exposed > Time::zero());
 }
@@ -83,17 +69,11 @@ TEST_CASE("predict: a step takes at least as long as its busiest link", "[unit][
 TEST_CASE("predict: a server's memory updates for all of its ranks", "[unit][whatif]") {
   // 8.03e9 parameters, 28 bytes each in fp32 states, whoever of the server has them: 225 GB at 1 GB/s.
   const auto update = [](const char* gpus) {
-    return asked({{"model", "llama_3_1_8b", {}},
-                  {"node", "dgx-a100-80gb", {}},
-                  {"gpus_per_node", gpus, {}},
-                  {"precision", "bf16", {}},
-                  {"batch", "1", {}},
-                  {"parallel.zero", "3", {}},
-                  {"parallel.states", "mixed-16", {}},
-                  {"parallel.recompute", "full", {}},
-                  {"model.sequence", "2048", {}},
-                  {"parallel.offload_optimizer", "yes", {}},
-                  {"ps.memory_bandwidth", "1 GB/s", {}}});
+    return asked(
+        overrides("model llama_3_1_8b; node dgx-a100-80gb; gpus_per_node {}; precision bf16; batch 1; parallel.zero 3; "
+                  "parallel.states mixed-16; parallel.recompute full; model.sequence 2048; parallel.offload_optimizer "
+                  "yes; ps.memory_bandwidth 1 GB/s",
+                  gpus));
   };
   const auto eight = update("8");
   CHECK(eight.step_time.in(seconds) == Approx(update("2").step_time.in(seconds)).epsilon(0.02));
@@ -108,12 +88,9 @@ TEST_CASE("predict: a server's memory updates for all of its ranks", "[unit][wha
 TEST_CASE("predict: a larger batch of a job that waits for its CPU takes no less", "[unit][whatif]") {
   Time last;
   for (const char* batch : {"4", "8", "10", "12", "16"}) {
-    const auto p = asked({{"model", "resnet50", {}},
-                          {"node", "p4d.24xlarge", {}},
-                          {"precision", "bf16", {}},
-                          {"strategy", "pytorch-fsdp", {}},
-                          {"strategy.accumulation", "8", {}},
-                          {"batch", batch, {}}});
+    const auto p = asked(overrides(
+        "model resnet50; node p4d.24xlarge; precision bf16; strategy pytorch-fsdp; strategy.accumulation 8; batch {}",
+        batch));
     CHECK(p.step_time >= last * 0.999);
     last = p.step_time;
   }
@@ -121,13 +98,9 @@ TEST_CASE("predict: a larger batch of a job that waits for its CPU takes no less
 
 TEST_CASE("predict: images channel by channel cost from Ampere on", "[unit][whatif]") {
   const auto step = [](const char* gpu, const char* precision, const char* layout) {
-    return asked({{"model", "resnet50", {}},
-                  {"node", "dgx-a100", {}},
-                  {"gpu", gpu, {}},
-                  {"gpus_per_node", "1", {}},
-                  {"precision", precision, {}},
-                  {"batch", "256", {}},
-                  {"software.layout", layout, {}}})
+    return asked(overrides("model resnet50; node dgx-a100; gpu {}; gpus_per_node 1; precision {}; batch 256; "
+                           "software.layout {}",
+                           gpu, precision, layout))
         .step_time;
   };
   CHECK(step("a100-sxm4-40gb", "fp16", "channels-first") > step("a100-sxm4-40gb", "fp16", "channels-last") * 1.2);
@@ -140,7 +113,7 @@ TEST_CASE("predict: images channel by channel cost from Ampere on", "[unit][what
   CHECK(step("p100-sxm2-16gb", "fp16", "channels-first") > step("p100-sxm2-16gb", "fp16", "channels-last"));
   // Who says nothing hears of it, where it makes a difference.
   const auto told = [](const char* model, const char* precision) {
-    const auto p = asked({{"model", model, {}}, {"node", "dgx-a100", {}}, {"precision", precision, {}}});
+    const auto p = asked(overrides("model {}; node dgx-a100; precision {}", model, precision));
     return std::any_of(p.notes.begin(), p.notes.end(),
                        [](const std::string& note) { return note.starts_with("images: taken to lie"); });
   };
@@ -151,13 +124,9 @@ TEST_CASE("predict: images channel by channel cost from Ampere on", "[unit][what
 
 TEST_CASE("predict: composed operators take what they move, split or not", "[unit][whatif]") {
   const auto step = [](const char* model, const char* operators, const char* tensor) {
-    return asked({{"model", model, {}},
-                  {"node", "dgx1-v100", {}},
-                  {"gpus_per_node", "2", {}},
-                  {"precision", "fp16", {}},
-                  {"batch", "64", {}},
-                  {"parallel.tensor", tensor, {}},
-                  {"software.operators", operators, {}}})
+    return asked(overrides("model {}; node dgx1-v100; gpus_per_node 2; precision fp16; batch 64; parallel.tensor {}; "
+                           "software.operators {}",
+                           model, tensor, operators))
         .step_time;
   };
   // DLPerf's BERT-Base on V100 takes 2.2 times as long without XLA as with it (bench/accuracy, dpb0013 and dpb0019).
@@ -167,10 +136,7 @@ TEST_CASE("predict: composed operators take what they move, split or not", "[uni
   CHECK(step("resnet50", "composed", "1") == step("resnet50", "whole", "1"));
   // What changes nothing is named.
   const auto idle = [](const char* model, const char* fusion) {
-    const auto p = asked({{"model", model, {}},
-                          {"node", "dgx1-v100", {}},
-                          {"fusion", fusion, {}},
-                          {"software.operators", "composed", {}}});
+    const auto p = asked(overrides("model {}; node dgx1-v100; fusion {}; software.operators composed", model, fusion));
     return std::any_of(p.notes.begin(), p.notes.end(), [](const std::string& note) {
       return note.find("without effect") != std::string::npos && note.find("software.operators") != std::string::npos;
     });
@@ -181,8 +147,7 @@ TEST_CASE("predict: composed operators take what they move, split or not", "[uni
 }
 
 TEST_CASE("predict: a network of convolutions keeps as much whoever shares its states", "[unit][whatif]") {
-  std::vector<Override> settings{
-      {"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"precision", "fp32", {}}, {"batch", "64", {}}};
+  std::vector<Override> settings = overrides("model resnet50; node dgx1-v100; precision fp32; batch 64");
   const auto plain = asked(settings).memory;
   settings.push_back({"parallel.zero", "1", {}});
   const auto shared = asked(settings).memory;
@@ -192,12 +157,12 @@ TEST_CASE("predict: a network of convolutions keeps as much whoever shares its s
 
 TEST_CASE("predict: causal attention is trained in 16 bits where nobody says otherwise", "[unit][whatif]") {
   const auto precision = [](std::vector<Override> settings) { return asked(std::move(settings)).precision; };
-  CHECK(precision({{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}}}) == "bf16");
-  CHECK(precision({{"model", "llama_3_1_8b", {}}, {"node", "dgx-h100", {}}, {"precision", "fp32", {}}}) == "fp32");
-  CHECK(precision({{"model", "resnet50", {}}, {"node", "dgx-h100", {}}}) == "fp32");
-  CHECK(precision({{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}}) == "fp32");
+  CHECK(precision(overrides("model llama_3_1_8b; node dgx-h100")) == "bf16");
+  CHECK(precision(overrides("model llama_3_1_8b; node dgx-h100; precision fp32")) == "fp32");
+  CHECK(precision(overrides("model resnet50; node dgx-h100")) == "fp32");
+  CHECK(precision(overrides("model resnet50; node dgx1-v100")) == "fp32");
   const auto note_of = [](const char* gpu) {
-    const auto p = asked({{"model", "gpt2", {}}, {"node", "pcie-8x4090", {}}, {"gpu", gpu, {}}});
+    const auto p = asked(overrides("model gpt2; node pcie-8x4090; gpu {}", gpu));
     const auto note = std::find_if(p.notes.begin(), p.notes.end(),
                                    [](const std::string& n) { return n.starts_with("precision: nobody stated one"); });
     return p.precision + (note == p.notes.end() ? "" : note->substr(note->find(';') + 1));
@@ -213,36 +178,31 @@ TEST_CASE("predict: causal attention is trained in 16 bits where nobody says oth
 }
 
 TEST_CASE("predict: messages that bound each other are what bounds a step", "[unit][whatif]") {
-  const auto p = asked({{"model", "llama_3_1_8b", {}},
-                        {"node", "pcie-8x4090", {}},
-                        {"precision", "bf16", {}},
-                        {"batch", "1", {}},
-                        {"parallel.zero", "3", {}},
-                        {"parallel.recompute", "full", {}},
-                        {"parallel.states", "mixed-16", {}},
-                        {"model.sequence", "2048", {}}});
+  const auto p =
+      asked(overrides("model llama_3_1_8b; node pcie-8x4090; precision bf16; batch 1; parallel.zero 3; "
+                      "parallel.recompute full; parallel.states mixed-16; model.sequence 2048"));
   CHECK(p.breakdown.communication_exposed > p.step_time / 2.0);
   CHECK(p.bottleneck == "host memory");  // GeForce cards do not reach each other's
 }
 
 TEST_CASE("predict: experts that drop rows or are busier than others execute what they work on", "[unit][whatif]") {
   const auto with = [](std::vector<Override> more) {
-    std::vector<Override> settings{{"model", "mixtral_8x7b", {}},    {"node", "dgx-h100", {}},
-                                   {"parallel.expert", "8", {}},     {"parallel.zero", "1", {}},
-                                   {"parallel.states", "mixed", {}}, {"model.sequence", "1024", {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
+    const std::vector<Override> settings = joined(overrides("model mixtral_8x7b; node dgx-h100; parallel.expert 8; "
+                                                            "parallel.zero 1; parallel.states mixed; model.sequence "
+                                                            "1024"),
+                                                  more);
     return asked(settings);
   };
   const auto even = with({});
   CHECK(even.hfu > even.mfu);
   CHECK(even.hfu < 1.02 * even.mfu);
   // Twice the rows on one rank take longer; all ranks together work on as many.
-  const auto busy = with({{"parallel.expert_imbalance", "2", {}}});
+  const auto busy = with(overrides("parallel.expert_imbalance 2"));
   CHECK(busy.step_time > even.step_time * 1.3);
   CHECK(busy.model_work.in(flops) == even.model_work.in(flops));
   CHECK(busy.hfu / busy.mfu == Approx(even.hfu / even.mfu).epsilon(0.01));
   // 32 blocks of two experts of 3 x 4096 x 14336 weights for each of 1,024 tokens, three passes, half of them dropped.
-  const auto dropped = with({{"parallel.expert_capacity", "0.5", {}}});
+  const auto dropped = with(overrides("parallel.expert_capacity 0.5"));
   const double experts = 3 * 2.0 * 32 * 2 * 3 * 4096 * 14336 * 1024 * 8;
   CHECK((even.model_work - dropped.model_work).in(flops) == Approx(experts / 2));
   CHECK(dropped.hfu / dropped.mfu == Approx(even.hfu / even.mfu).epsilon(0.02));
@@ -250,41 +210,28 @@ TEST_CASE("predict: experts that drop rows or are busier than others execute wha
 
 TEST_CASE("predict: stages that wait for a slower one are bound by what makes it slow", "[unit][whatif]") {
   const auto with = [](const std::string& stages, const std::string& passes) {
-    return asked({{"model", "gpt2_xl", {}},
-                  {"node", "dgx-a100", {}},
-                  {"precision", "bf16", {}},
-                  {"batch", "4", {}},
-                  {"parallel.pipeline", "8", {}},
-                  {"parallel.schedule", "1f1b", {}},
-                  {"parallel.layers_per_stage", stages, {}},
-                  {"strategy.accumulation", passes, {}}});
+    return asked(
+        overrides("model gpt2_xl; node dgx-a100; precision bf16; batch 4; parallel.pipeline 8; parallel.schedule 1f1b; "
+                  "parallel.layers_per_stage {}; strategy.accumulation {}",
+                  stages, passes));
   };
   // Seven of 9 equal slots: they stand for most of the step.
   CHECK(with("6-6-6-6-6-6-6-6", "2").bottleneck == "pipeline bubble");
   // The first stage has three blocks without experts and stands while the others wait for their experts' rows.
-  const auto unequal = asked({{"model", "deepseek_v3", {}},
-                              {"node", "dgx-h100", {}},
-                              {"nodes", "256", {}},
-                              {"network", "400 Gb/s", {}},
-                              {"parallel.pipeline", "16", {}},
-                              {"parallel.expert", "64", {}},
-                              {"parallel.zero", "1", {}},
-                              {"global_batch", "15360", {}}});
+  const auto unequal =
+      asked(overrides("model deepseek_v3; node dgx-h100; nodes 256; network 400 Gb/s; parallel.pipeline 16; "
+                      "parallel.expert 64; parallel.zero 1; global_batch 15360"));
   CHECK(unequal.breakdown.communication_exposed > unequal.step_time / 2.0);
   CHECK(unequal.bottleneck == "network");
 }
 
 TEST_CASE("predict: stages that wait for the one with the head are told of lighter ones", "[unit][whatif]") {
   const auto with = [](const std::string& gpus, std::vector<Override> more) {
-    std::vector<Override> settings{{"model", "llama_3_1_8b", {}},
-                                   {"node", "dgx-h100", {}},
-                                   {"gpus_per_node", gpus, {}},
-                                   {"parallel.pipeline", gpus, {}},
-                                   {"parallel.schedule", "1f1b", {}},
-                                   {"parallel.recompute", "full", {}},
-                                   {"batch", "1", {}},
-                                   {"global_batch", "60", {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
+    const std::vector<Override> settings = joined(
+        overrides("model llama_3_1_8b; node dgx-h100; gpus_per_node {}; parallel.pipeline {}; parallel.schedule 1f1b; "
+                  "parallel.recompute full; batch 1; global_batch 60",
+                  gpus, gpus),
+        more);
     return asked(settings);
   };
   const auto told = [](const answer::Prediction& one) {
@@ -300,7 +247,7 @@ TEST_CASE("predict: stages that wait for the one with the head are told of light
   const std::size_t at = note.find(key);
   REQUIRE(at != std::string::npos);
   const std::string cut = note.substr(at + key.size(), note.find(' ', at) - at - key.size());
-  const answer::Prediction lighter = with("8", {{"parallel.layers_per_stage", cut, {}}});
+  const answer::Prediction lighter = with("8", overrides("parallel.layers_per_stage {}", cut));
   CHECK(lighter.step_time < equal.step_time * 0.95);
   CHECK_THAT(note, Catch::EndsWith(to_text(lighter.step_time)));
   CHECK(told(lighter).empty());
@@ -309,28 +256,25 @@ TEST_CASE("predict: stages that wait for the one with the head are told of light
 
 TEST_CASE("predict: one GPU that a job is compared with computes as much again", "[unit][whatif]") {
   const auto with = [](const std::string& stops) {
-    return asked({{"model", "llama_3_1_8b", {}},
-                  {"node", "dgx-h100", {}},
-                  {"batch", "1", {}},
-                  {"parallel.zero", "3", {}},
-                  {"parallel.recompute", "full", {}},
-                  {"parallel.recompute_stops", stops, {}}});
+    return asked(
+        overrides("model llama_3_1_8b; node dgx-h100; batch 1; parallel.zero 3; parallel.recompute full; "
+                  "parallel.recompute_stops {}",
+                  stops));
   };
   // Communication hides behind a little less.
   CHECK(with("yes").scaling_efficiency == Approx(with("no").scaling_efficiency).epsilon(0.015));
 }
 
 TEST_CASE("predict: cards and slots of one rate bound a step together", "[unit][whatif]") {
-  const std::vector<Override> job{
-      {"model", "gpt2_xl", {}}, {"node", "dgx-h100", {}}, {"nodes", "4", {}}, {"batch", "1", {}}};
+  const std::vector<Override> job = overrides("model gpt2_xl; node dgx-h100; nodes 4; batch 1");
   const auto with = [&](std::vector<Override> more) {
-    more.insert(more.begin(), job.begin(), job.end());
+    more = joined(job, more);
     return asked(more);
   };
-  const std::vector<Override> cards{{"network", "8 x 800 Gb/s", {}}, {"network.transport", "infiniband", {}}};
+  const std::vector<Override> cards = overrides("network 8 x 800 Gb/s; network.transport infiniband");
   const Time alone = with({}).step_time;
   CHECK(with(cards).step_time / alone == Approx(1).epsilon(1e-3));
-  CHECK(with({{"pcie", "126 GB/s", {}}}).step_time / alone == Approx(1).epsilon(1e-3));
+  CHECK(with(overrides("pcie 126 GB/s")).step_time / alone == Approx(1).epsilon(1e-3));
   auto both = cards;
   both.push_back({"pcie", "126 GB/s", {}});
   CHECK(with(both).step_time < alone * 0.95);
@@ -342,22 +286,18 @@ TEST_CASE("predict: cards and slots of one rate bound a step together", "[unit][
 
 TEST_CASE("predict: a split without effect leaves a recommender's sparse gradients as they are", "[unit][whatif]") {
   const auto with = [](std::vector<Override> more) {
-    more.insert(more.begin(), {{"model", "dlrm", {}}, {"node", "dgx-h100", {}}, {"gpus_per_node", "1", {}}});
+    more = joined(overrides("model dlrm; node dgx-h100; gpus_per_node 1"), more);
     return asked(more);
   };
   const auto whole = with({});
-  const auto shared = with({{"parallel.zero", "1", {}}});
+  const auto shared = with(overrides("parallel.zero 1"));
   CHECK(shared.step_time.in(seconds) == Approx(whole.step_time.in(seconds)).epsilon(0.01));
   CHECK(shared.memory_per_gpu.in(bytes) == Approx(whole.memory_per_gpu.in(bytes)).epsilon(0.01));
-  CHECK(with({{"parallel.recompute", "full", {}}}).memory_per_gpu < whole.memory_per_gpu * 1.01);
+  CHECK(with(overrides("parallel.recompute full")).memory_per_gpu < whole.memory_per_gpu * 1.01);
 }
 
 TEST_CASE("predict: no interval begins before the network has moved a step's bytes", "[unit][whatif]") {
-  const auto p = asked({{"model", "vgg16", {}},
-                        {"node", "dgx1-v100", {}},
-                        {"nodes", "4", {}},
-                        {"network", "1 Gb/s", {}},
-                        {"efficiency.network", "100%", {}}});
+  const auto p = asked(overrides("model vgg16; node dgx1-v100; nodes 4; network 1 Gb/s; efficiency.network 100%"));
   for (const answer::LinkTraffic& one : p.traffic) {
     if (one.link == "network") CHECK(p.interval_90.first >= one.time * (1 - 1e-9));
   }
@@ -366,15 +306,10 @@ TEST_CASE("predict: no interval begins before the network has moved a step's byt
 
 TEST_CASE("predict: what messages between stages are on the way for is communication", "[unit][whatif]") {
   const auto with = [](const std::string& network) {
-    return asked({{"model", "mixtral_8x7b", {}},
-                  {"node", "dgx-h100", {}},
-                  {"nodes", "4", {}},
-                  {"network", network, {}},
-                  {"batch", "1", {}},
-                  {"parallel.pipeline", "4", {}},
-                  {"parallel.expert", "8", {}},
-                  {"parallel.zero", "1", {}},
-                  {"global_batch", "512", {}}});
+    return asked(
+        overrides("model mixtral_8x7b; node dgx-h100; nodes 4; network {}; batch 1; parallel.pipeline 4; "
+                  "parallel.expert 8; parallel.zero 1; global_batch 512",
+                  network));
   };
   const auto fast = with("3200 Gb/s");
   const auto slow = with("5 Gb/s");
@@ -385,14 +320,10 @@ TEST_CASE("predict: what messages between stages are on the way for is communica
 
 TEST_CASE("predict: copies of key heads under Ulysses are said", "[unit][whatif]") {
   const auto said = [](const char* ranks, const char* tensor) {
-    const auto p = asked({{"model", "llama_3_1_8b", {}},
-                          {"node", "dgx-h100", {}},
-                          {"nodes", "4", {}},
-                          {"precision", "bf16", {}},
-                          {"batch", "1", {}},
-                          {"parallel.tensor", tensor, {}},
-                          {"parallel.context", ranks, {}},
-                          {"parallel.context_by", "ulysses", {}}});
+    const auto p =
+        asked(overrides("model llama_3_1_8b; node dgx-h100; nodes 4; precision bf16; batch 1; parallel.tensor {}; "
+                        "parallel.context {}; parallel.context_by ulysses",
+                        tensor, ranks));
     return std::any_of(p.notes.begin(), p.notes.end(),
                        [](const std::string& note) { return note.starts_with("Ulysses: "); });
   };
@@ -404,13 +335,10 @@ TEST_CASE("predict: copies of key heads under Ulysses are said", "[unit][whatif]
 TEST_CASE("predict: offloading takes memory as fast as the host link's time had it, where nobody says",
           "[unit][whatif]") {
   const auto job = [](const char* node) {
-    const std::vector<Override> settings{{"model", "llama_3_1_8b", {}},
-                                         {"node", node, {}},
-                                         {"precision", "bf16", {}},
-                                         {"batch", "1", {}},
-                                         {"parallel.zero", "1", {}},
-                                         {"parallel.states", "mixed", {}},
-                                         {"parallel.offload_activations", "yes", {}}};
+    const std::vector<Override> settings = overrides(
+        "model llama_3_1_8b; node {}; precision bf16; batch 1; parallel.zero 1; parallel.states mixed; "
+        "parallel.offload_activations yes",
+        node);
     return resolve(catalog(), settings).value();
   };
   const auto moves = [&](const char* node) { return plan::host_memory_rate(job(node)).in(gigabytes_per_second); };
@@ -435,19 +363,15 @@ TEST_CASE("predict: what is not the same training says so", "[unit][whatif]") {
     return std::any_of(p.notes.begin(), p.notes.end(), [&](const std::string& n) { return n.starts_with(begin); });
   };
   const auto dropping = [&](const char* capacity) {
-    return said({{"model", "mixtral_8x7b", {}},
-                 {"node", "dgx-h100", {}},
-                 {"batch", "1", {}},
-                 {"parallel.expert", "8", {}},
-                 {"parallel.expert_capacity", capacity, {}}},
+    return said(overrides("model mixtral_8x7b; node dgx-h100; batch 1; parallel.expert 8; parallel.expert_capacity {}",
+                          capacity),
                 "experts: a capacity of ");
   };
   CHECK(dropping("0.25"));
   CHECK_FALSE(dropping("1.25"));
   CHECK_FALSE(dropping("0"));
   const auto one_kernel = [&](const char* model, const char* fusion) {
-    return said({{"model", model, {}}, {"node", "dgx-h100", {}}, {"batch", "1", {}}, {"fusion", fusion, {}}},
-                "attention: ");
+    return said(overrides("model {}; node dgx-h100; batch 1; fusion {}", model, fusion), "attention: ");
   };
   CHECK(one_kernel("deepseek_v2_lite", "none"));  // values are narrower than keys
   CHECK_FALSE(one_kernel("deepseek_v2_lite", "all"));
@@ -455,12 +379,9 @@ TEST_CASE("predict: what is not the same training says so", "[unit][whatif]") {
   CHECK_FALSE(one_kernel("llama_2_7b", "none"));
   // Where keys go round it is one, in time and in what it keeps.
   const auto round = [](const char* ways, const char* fusion) {
-    return asked({{"model", "llama_2_7b", {}},
-                  {"node", "dgx-h100", {}},
-                  {"batch", "1", {}},
-                  {"fusion", fusion, {}},
-                  {"parallel.context", "8", {}},
-                  {"parallel.context_by", ways, {}}});
+    return asked(
+        overrides("model llama_2_7b; node dgx-h100; batch 1; fusion {}; parallel.context 8; parallel.context_by {}",
+                  fusion, ways));
   };
   const auto none = round("ring", "none");
   const auto one = round("ring", "attention");
@@ -474,14 +395,10 @@ TEST_CASE("predict: what is not the same training says so", "[unit][whatif]") {
 
 TEST_CASE("predict: copies of whole experts sum beside kernels, which they slow", "[unit][whatif]") {
   const auto slowed = [](const char* expert) {
-    const auto p = asked({{"model", "mixtral_8x7b", {}},
-                          {"node", "dgx-h100", {}},
-                          {"batch", "1", {}},
-                          {"global_batch", "8", {}},
-                          {"parallel.tensor", "8", {}},
-                          {"parallel.sequence", "yes", {}},
-                          {"parallel.expert", expert, {}},
-                          {"parallel.expert_tensor", "1", {}}});
+    const auto p =
+        asked(overrides("model mixtral_8x7b; node dgx-h100; batch 1; global_batch 8; parallel.tensor 8; "
+                        "parallel.sequence yes; parallel.expert {}; parallel.expert_tensor 1",
+                        expert));
     Time sum;
     for (const answer::Segment& part : p.critical_path) {
       if (part.name == "kernels slowed by collectives") sum += part.time;

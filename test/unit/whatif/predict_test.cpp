@@ -11,12 +11,15 @@
 #include "ddlsim/whatif/goodput.h"
 #include "ddlsim/whatif/predictor.h"
 #include "dgx1_job.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using Catch::Matchers::Contains;
 using ddlsim::test::catalog;
 using ddlsim::test::dgx1_job;
 using namespace ddlsim::whatif;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 
 namespace {
 
@@ -29,29 +32,22 @@ answer::Prediction predicted(std::vector<Override> more = {}) {
 TEST_CASE("predict: the compute of a VGG-16 head, by hand", "[unit][whatif]") {
   // One V100 at 70 % of 15.7 TFLOP/s: 3 x 30.94 GFLOP x 64 / 10.99 TFLOP/s = 540.5 ms,
   // less the 3 ms of fully connected layers that reading their weights bounds.
-  const auto p = predict(resolve(catalog(), std::vector<Override>{{"model", "vgg16", {}},
-                                                                  {"node", "dgx1-v100", {}},
-                                                                  {"gpus_per_node", "1", {}},
-                                                                  {"gpu.calibration", "none", {}},
-                                                                  {"batch", "64", {}}})
-                             .value())
-                     .value();
+  const auto p =
+      predict(
+          resolve(catalog(), overrides("model vgg16; node dgx1-v100; gpus_per_node 1; gpu.calibration none; batch 64"))
+              .value())
+          .value();
   CHECK(p.breakdown.compute.in(milliseconds) == Approx(540.5).epsilon(0.01));
   CHECK(p.breakdown.communication == Time::zero());
   CHECK(p.mfu == Approx(3 * 30.9405e9 * 64 / p.step_time.in(seconds) / 15.7e12).epsilon(1e-4));
 }
 
 TEST_CASE("predict: a context of a million tokens", "[unit][whatif]") {
-  const auto p = predict(resolve(catalog(), std::vector<Override>{{"model", "llama_3_1_8b", {}},
-                                                                  {"model.sequence", "1048576", {}},
-                                                                  {"node", "dgx-h100", {}},
-                                                                  {"nodes", "4", {}},
-                                                                  {"precision", "bf16", {}},
-                                                                  {"batch", "1", {}},
-                                                                  {"parallel.context", "32", {}},
-                                                                  {"parallel.zero", "3", {}}})
-                             .value())
-                     .value();
+  const auto p =
+      predict(resolve(catalog(), overrides("model llama_3_1_8b; model.sequence 1048576; node dgx-h100; nodes 4; "
+                                           "precision bf16; batch 1; parallel.context 32; parallel.zero 3"))
+                  .value())
+          .value();
   // Attention alone: 32 layers of 14 * 2^19 (2^20 + 1) * 4096 FLOPs, 1.0e18; 32 GPUs of 989.5 TFLOP/s at most.
   CHECK(p.step_time.in(seconds) > 1.0e18 / (32 * 989.5e12));
   CHECK(p.mfu > 0.2);
@@ -59,7 +55,7 @@ TEST_CASE("predict: a context of a million tokens", "[unit][whatif]") {
 }
 
 TEST_CASE("predict: PS traffic on the network, by hand", "[unit][whatif]") {
-  const auto p = predicted({{"nodes", "4", {}}, {"strategy", "ps", {}}});
+  const auto p = predicted(overrides("nodes 4; strategy ps"));
   // 8 workers push 4 x 25,557,032 bytes each through a node's port.
   const auto& network = p.traffic.front();
   CHECK(network.link == "network");
@@ -70,16 +66,13 @@ TEST_CASE("predict: PS traffic on the network, by hand", "[unit][whatif]") {
 }
 
 TEST_CASE("predict: all-reduce traffic on the network, by hand", "[unit][whatif]") {
-  const auto p = predicted({{"nodes", "4", {}}, {"strategy", "allreduce", {}}});
+  const auto p = predicted(overrides("nodes 4; strategy allreduce"));
   CHECK(p.traffic.front().bytes.in(bytes) == Approx(2 * 31.0 / 32 * 4 * 25'557'032.0));
 }
 
 TEST_CASE("predict: aggregate fidelity is the model of Wang et al.", "[unit][whatif]") {
-  const auto p = predict(resolve(catalog(), std::vector<Override>{{"model", "pai_resnet50", {}},
-                                                                  {"node", "dgx1-v100", {}},
-                                                                  {"strategy", "allreduce", {}}})
-                             .value())
-                     .value();
+  const auto p =
+      predict(resolve(catalog(), overrides("model pai_resnet50; node dgx1-v100; strategy allreduce")).value()).value();
   CHECK(p.fidelity == answer::Fidelity::kAggregate);
   // 1.56 TFLOP / 15.7 TFLOP/s, 31.9 GB / 900 GB/s, 357 MB / 150 GB/s, each at 70 %; input: 2 GPUs per uplink
   CHECK(p.breakdown.compute.in(seconds) == Approx(1.56 / 15.7 / 0.7));
@@ -93,25 +86,21 @@ TEST_CASE("predict: aggregate fidelity is the model of Wang et al.", "[unit][wha
 }
 
 TEST_CASE("predict: the architecture follows from strategy and cluster", "[unit][whatif]") {
-  CHECK(predicted({{"gpus_per_node", "1", {}}}).architecture == "1w1g");
-  CHECK(predicted({{"strategy", "ps", {}}}).architecture == "1wng");
-  CHECK(predicted({{"nodes", "2", {}}, {"strategy", "ps", {}}}).architecture == "ps-worker");
+  CHECK(predicted(overrides("gpus_per_node 1")).architecture == "1w1g");
+  CHECK(predicted(overrides("strategy ps")).architecture == "1wng");
+  CHECK(predicted(overrides("nodes 2; strategy ps")).architecture == "ps-worker");
   CHECK(predicted({}).architecture == "allreduce-local");
-  CHECK(predicted({{"nodes", "2", {}}}).architecture == "allreduce-cluster");
-  CHECK(predicted({{"strategy", "pearl", {}}, {"fidelity", "aggregate", {}}}).architecture == "pearl");
-  const auto of_tables =
-      predict(resolve(catalog(), dgx1_job({{"model", "dlrm", {}}, {"strategy", "pearl", {}}})).value());
+  CHECK(predicted(overrides("nodes 2")).architecture == "allreduce-cluster");
+  CHECK(predicted(overrides("strategy pearl; fidelity aggregate")).architecture == "pearl");
+  const auto of_tables = predict(resolve(catalog(), dgx1_job(overrides("model dlrm; strategy pearl"))).value());
   CHECK(of_tables.value().architecture == "pearl");
   CHECK(of_tables.value().fidelity == answer::Fidelity::kAnalytic);
 }
 
 TEST_CASE("predict: spread tables cost by events what they cost in closed form", "[unit][whatif]") {
   for (const char* strategy : {"hugectr", "torchrec"}) {
-    const std::vector<Override> settings{{"model", "dlrm_dcnv2", {}},
-                                         {"node", "dgx-h100", {}},
-                                         {"nodes", "2", {}},
-                                         {"strategy", strategy, {}},
-                                         {"precision", "fp16", {}}};
+    const std::vector<Override> settings =
+        overrides("model dlrm_dcnv2; node dgx-h100; nodes 2; strategy {}; precision fp16", strategy);
     Scenario scenario = resolve(catalog(), settings).value();
     const auto closed = predict(scenario).value();
     scenario.fidelity = answer::Fidelity::kEvent;
@@ -125,45 +114,40 @@ TEST_CASE("predict: what cannot be answered is an error, not a guess", "[unit][w
   const auto error = [&](std::vector<Override> settings) {
     return to_string(predict(resolve(catalog(), settings).value()).error());
   };
-  CHECK(error(dgx1_job({{"precision", "bf16", {}}})).find("no bf16 rate is known") != std::string::npos);
-  CHECK(error({{"model", "pai_gcn", {}}, {"node", "dgx1-v100", {}}, {"fidelity", "analytic", {}}})
-            .find("needs its layers") != std::string::npos);
+  CHECK(error(dgx1_job(overrides("precision bf16"))).find("no bf16 rate is known") != std::string::npos);
+  CHECK(error(overrides("model pai_gcn; node dgx1-v100; fidelity analytic")).find("needs its layers") !=
+        std::string::npos);
   // A rate that somebody states is a rate.
-  CHECK(
-      predict(resolve(catalog(), dgx1_job({{"precision", "bf16", {}}, {"gpu.peak.bf16", "60 TFLOP/s", {}}})).value()));
+  CHECK(predict(resolve(catalog(), dgx1_job(overrides("precision bf16; gpu.peak.bf16 60 TFLOP/s"))).value()));
 }
 
 TEST_CASE("predict: the default efficiency is an assumption, a stated one is not", "[unit][whatif]") {
   const Override uncalibrated{"gpu.calibration", "none", {}};
   CHECK(predicted({uncalibrated}).provenance == Provenance::kAssumed);
   CHECK_FALSE(predicted({uncalibrated}).notes.empty());
-  const auto stated = predicted({{"efficiency", "70 %", {}}});
+  const auto stated = predicted(overrides("efficiency 70 %"));
   CHECK(stated.provenance == Provenance::kAnalytic);
   // One GPU: the same number, said with less doubt. Between GPUs 70 % replaces what the library reaches by itself.
   const auto alone = predicted({{"gpus_per_node", "1", {}}, uncalibrated});
-  CHECK(predicted({{"gpus_per_node", "1", {}}, {"efficiency", "70 %", {}}}).step_time == alone.step_time);
+  CHECK(predicted(overrides("gpus_per_node 1; efficiency 70 %")).step_time == alone.step_time);
   CHECK(stated.step_time >= predicted({uncalibrated}).step_time);
 }
 
 TEST_CASE("predict: a model that does not fit says so", "[unit][whatif]") {
-  const auto p =
-      predict(resolve(catalog(), std::vector<Override>{{"model", "dlrm", {}}, {"node", "dgx1-v100", {}}}).value());
+  const auto p = predict(resolve(catalog(), overrides("model dlrm; node dgx1-v100")).value());
   REQUIRE(p);
   CHECK(p->fits == false);  // 96 GB of embedding tables in 16 GB
 }
 
 TEST_CASE("predict: the bottleneck is what helps most when it gets faster", "[unit][whatif]") {
   // 14 us at each of 2 x 999 network hops of every bucket: bandwidth would not help.
-  CHECK(predicted({{"nodes", "1000", {}},
-                   {"network", "400 Gb/s", {}},
-                   {"collective.algorithm", "ring", {}},
-                   {"batch", "1", {}}})
-            .bottleneck == "latency");
-  CHECK(predicted({{"nodes", "4", {}}, {"network", "1 Gb/s", {}}}).bottleneck == "network");
-  CHECK(predicted({{"launch_interval", "10 ms", {}}}).bottleneck == "kernel launches");
-  CHECK(predicted({{"pcie", "0.1 GB/s", {}}}).bottleneck == "pcie");
+  CHECK(predicted(overrides("nodes 1000; network 400 Gb/s; collective.algorithm ring; batch 1")).bottleneck ==
+        "latency");
+  CHECK(predicted(overrides("nodes 4; network 1 Gb/s")).bottleneck == "network");
+  CHECK(predicted(overrides("launch_interval 10 ms")).bottleneck == "kernel launches");
+  CHECK(predicted(overrides("pcie 0.1 GB/s")).bottleneck == "pcie");
   // The network is busy longer than any part of the GPU, behind all of them together.
-  const auto hidden = predicted({{"nodes", "4", {}}, {"network", "11 Gb/s", {}}, {"overlap", "ideal", {}}});
+  const auto hidden = predicted(overrides("nodes 4; network 11 Gb/s; overlap ideal"));
   REQUIRE(hidden.traffic.front().link == "network");
   REQUIRE(hidden.traffic.front().time > max(hidden.breakdown.compute, hidden.breakdown.memory));
   REQUIRE(hidden.breakdown.communication_exposed == Time::zero());
@@ -171,13 +155,9 @@ TEST_CASE("predict: the bottleneck is what helps most when it gets faster", "[un
 }
 
 TEST_CASE("predict: provenance is assumed as long as one share is", "[unit][whatif]") {
-  CHECK(predicted({{"efficiency.pcie", "70 %", {}}, {"gpu.calibration", "none", {}}}).provenance ==
-        Provenance::kAssumed);
-  CHECK(predicted({{"efficiency.pcie", "70 %", {}},
-                   {"efficiency.compute", "70 %", {}},
-                   {"efficiency.memory", "70 %", {}},
-                   {"efficiency.nvlink", "70 %", {}},
-                   {"efficiency.network", "70 %", {}}})
+  CHECK(predicted(overrides("efficiency.pcie 70 %; gpu.calibration none")).provenance == Provenance::kAssumed);
+  CHECK(predicted(overrides("efficiency.pcie 70 %; efficiency.compute 70 %; efficiency.memory 70 %; efficiency.nvlink "
+                            "70 %; efficiency.network 70 %"))
             .provenance == Provenance::kAnalytic);
 }
 
@@ -186,29 +166,25 @@ TEST_CASE("predict: a setting without effect is named", "[unit][whatif]") {
     return std::any_of(p.notes.begin(), p.notes.end(),
                        [&](const std::string& note) { return note.find(text) != std::string::npos; });
   };
-  CHECK(noted(predicted({{"fidelity", "aggregate", {}}, {"launch_interval", "3 us", {}}}), "launch_interval"));
-  CHECK(noted(predicted({{"strategy.servers", "4", {}}}), "strategy.servers"));
-  CHECK_FALSE(noted(predicted({{"launch_interval", "3 us", {}}}), "without effect"));
+  CHECK(noted(predicted(overrides("fidelity aggregate; launch_interval 3 us")), "launch_interval"));
+  CHECK(noted(predicted(overrides("strategy.servers 4")), "strategy.servers"));
+  CHECK_FALSE(noted(predicted(overrides("launch_interval 3 us")), "without effect"));
   // GPUs of one NVSwitch do not meet over PCIe, and one GPU of a server meets no other.
   const auto of_server = [&](std::string node, std::vector<Override> settings) {
-    settings.insert(settings.begin(), {{"model", "resnet50", {}}, {"node", std::move(node), {}}, {"nodes", "2", {}}});
+    settings = joined(overrides("model resnet50; node {}; nodes 2", std::move(node)), settings);
     return predict(resolve(catalog(), settings).value()).value();
   };
-  CHECK(noted(of_server("dgx-a100", {{"peer_to_peer", "no", {}}}), "without effect here: peer_to_peer"));
-  CHECK_FALSE(noted(of_server("p2.16xlarge", {{"peer_to_peer", "yes", {}}}), "without effect"));
-  CHECK_FALSE(noted(of_server("dgx1-v100", {{"peer_to_peer", "no", {}}}), "without effect"));
-  CHECK(noted(of_server("dgx-a100", {{"gpus_per_node", "1", {}}, {"gpu_interconnect", "pcie", {}}}),
+  CHECK(noted(of_server("dgx-a100", overrides("peer_to_peer no")), "without effect here: peer_to_peer"));
+  CHECK_FALSE(noted(of_server("p2.16xlarge", overrides("peer_to_peer yes")), "without effect"));
+  CHECK_FALSE(noted(of_server("dgx1-v100", overrides("peer_to_peer no")), "without effect"));
+  CHECK(noted(of_server("dgx-a100", overrides("gpus_per_node 1; gpu_interconnect pcie")),
               "without effect here: gpu_interconnect"));
-  CHECK_FALSE(noted(of_server("dgx-a100", {{"gpu_interconnect", "pcie", {}}}), "without effect"));
+  CHECK_FALSE(noted(of_server("dgx-a100", overrides("gpu_interconnect pcie")), "without effect"));
 }
 
 TEST_CASE("predict: embedding rows are gathered by all-reduce, once per table", "[unit][whatif]") {
   const auto p =
-      predict(resolve(catalog(),
-                      std::vector<Override>{
-                          {"model", "dlrm", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"batch", "8192", {}}})
-                  .value())
-          .value();
+      predict(resolve(catalog(), overrides("model dlrm; node dgx1-v100; nodes 4; batch 8192")).value()).value();
   // 26 rows of 128 per sample at most; every GPU's share goes to 31 others.
   const double most = 8192.0 * 26 * 128 * 4 * 31;
   CHECK(p.traffic.front().bytes.in(bytes) < most * 1.05);
@@ -217,12 +193,11 @@ TEST_CASE("predict: embedding rows are gathered by all-reduce, once per table", 
 }
 
 TEST_CASE("predict: two GPUs of a mesh have the links between them, not all", "[unit][whatif]") {
-  const answer::LinkTraffic nvlink = predicted({{"gpus_per_node", "2", {}}}).traffic.front();
+  const answer::LinkTraffic nvlink = predicted(overrides("gpus_per_node 2")).traffic.front();
   CHECK(nvlink.link == "nvlink");
   // One of 25 GB/s, of which NCCL reaches 23.1.
   CHECK((nvlink.bytes / nvlink.time).in(gigabytes_per_second) == Approx(23.1));
-  CHECK(resolve(catalog(),
-                std::vector<Override>{{"model", "resnet50", {}}, {"node", "dgx-a100", {}}, {"gpus_per_node", "2", {}}})
+  CHECK(resolve(catalog(), overrides("model resnet50; node dgx-a100; gpus_per_node 2"))
             .value()
             .cluster.node.peers(2)
             .bandwidth.in(gigabytes_per_second) == Approx(300));
@@ -230,17 +205,15 @@ TEST_CASE("predict: two GPUs of a mesh have the links between them, not all", "[
 
 TEST_CASE("predict: PCIe cards that a bridge joins", "[unit][whatif]") {
   const auto intra = [](std::vector<Override> settings) {
-    settings.insert(settings.begin(), {{"model", "resnet50", {}}, {"node", "standard-nc96ads-a100-v4", {}}});
+    settings = joined(overrides("model resnet50; node standard-nc96ads-a100-v4"), settings);
     const Scenario scenario = resolve(catalog(), settings).value();
     const answer::LinkTraffic traffic = predict(scenario).value().traffic.front();
     return traffic.link;
   };
-  CHECK(intra({{"gpus_per_node", "2", {}}}) == "nvlink");
+  CHECK(intra(overrides("gpus_per_node 2")) == "nvlink");
   CHECK(intra({}) == "pcie");
-  CHECK(intra({{"gpus_per_node", "2", {}}, {"gpu_interconnect", "pcie", {}}}) == "pcie");
-  const auto mesh = resolve(
-      catalog(), std::vector<Override>{
-                     {"model", "resnet50", {}}, {"node", "dgx-a100", {}}, {"gpu_interconnect", "nvlink-mesh", {}}});
+  CHECK(intra(overrides("gpus_per_node 2; gpu_interconnect pcie")) == "pcie");
+  const auto mesh = resolve(catalog(), overrides("model resnet50; node dgx-a100; gpu_interconnect nvlink-mesh"));
   REQUIRE_FALSE(mesh);
   CHECK_THAT(to_string(mesh.error()),
              Contains("dgx-a100 does not say which GPUs are linked") && Contains("nvlink_pairs"));
@@ -248,42 +221,40 @@ TEST_CASE("predict: PCIe cards that a bridge joins", "[unit][whatif]") {
 
 TEST_CASE("predict: GPUs whose server hides its switches meet in the host's memory", "[unit][whatif]") {
   const auto answer = [](std::vector<Override> settings) {
-    settings.insert(settings.begin(), {{"model", "vgg11", {}}, {"node", "g5.48xlarge", {}}});
+    settings = joined(overrides("model vgg11; node g5.48xlarge"), settings);
     return predict(resolve(catalog(), settings).value()).value();
   };
   const auto step = [&](std::vector<Override> settings) { return answer(std::move(settings)).step_time; };
-  const Time told = step({{"peer_to_peer", "yes", {}}});  // as a file of NCCL's topology tells it
+  const Time told = step(overrides("peer_to_peer yes"));  // as a file of NCCL's topology tells it
   CHECK(step({}) > told * 1.2);
-  CHECK(step({}) == step({{"peer_to_peer", "no", {}}}));
-  CHECK(step({{"gpus_per_node", "1", {}}}) == step({{"gpus_per_node", "1", {}}, {"peer_to_peer", "yes", {}}}));
+  CHECK(step({}) == step(overrides("peer_to_peer no")));
+  CHECK(step(overrides("gpus_per_node 1")) == step(overrides("gpus_per_node 1; peer_to_peer yes")));
   // A host link of half the rate is felt by those alone who go over it: two A10G on each, 5 GB/s of 24/2.
-  CHECK(step({{"pcie.host", "8 GB/s", {}}}) > step({}));
-  CHECK(step({{"pcie.host", "8 GB/s", {}}, {"peer_to_peer", "yes", {}}}) == told);
+  CHECK(step(overrides("pcie.host 8 GB/s")) > step({}));
+  CHECK(step(overrides("pcie.host 8 GB/s; peer_to_peer yes")) == told);
   // The memory's limit binds, not the link, and holds whoever states what the link reaches: 24 x 0.3 / 2 is below it.
   CHECK(answer({}).bottleneck == "host memory");
-  CHECK(answer({{"peer_to_peer", "yes", {}}}).bottleneck != "host memory");
-  CHECK(step({{"efficiency.pcie", "95%", {}}}) == step({}));
-  CHECK(step({{"efficiency.pcie", "30%", {}}}) > step({}));
+  CHECK(answer(overrides("peer_to_peer yes")).bottleneck != "host memory");
+  CHECK(step(overrides("efficiency.pcie 95%")) == step({}));
+  CHECK(step(overrides("efficiency.pcie 30%")) > step({}));
   const auto assumed = [&](const std::vector<Override>& settings) {
     const auto notes = answer(settings).notes;
     return std::any_of(notes.begin(), notes.end(), [](const std::string& n) { return n.find("at most 5 GB/s") < 99; });
   };
   CHECK(assumed({}));
-  CHECK_FALSE(assumed({{"peer_to_peer", "yes", {}}}));
-  CHECK_FALSE(assumed({{"gpus_per_node", "1", {}}}));
-  const std::vector<Override> stuck{{"model", "vgg11", {}}, {"node", "g5.48xlarge", {}}};
+  CHECK_FALSE(assumed(overrides("peer_to_peer yes")));
+  CHECK_FALSE(assumed(overrides("gpus_per_node 1")));
+  const std::vector<Override> stuck = overrides("model vgg11; node g5.48xlarge");
   const auto helps = what_would_help(catalog(), stuck).value();
   CHECK(std::any_of(helps.alternatives.begin(), helps.alternatives.end(),
                     [](const auto& one) { return one.name == "peer_to_peer = yes" && one.speedup > 1.2; }));
-  const auto wrong = resolve(
-      catalog(),
-      std::vector<Override>{{"model", "vgg11", {}}, {"node", "g5.48xlarge", {}}, {"peer_to_peer", "perhaps", {}}});
+  const auto wrong = resolve(catalog(), overrides("model vgg11; node g5.48xlarge; peer_to_peer perhaps"));
   REQUIRE_FALSE(wrong);
   CHECK_THAT(to_string(wrong.error()), Contains("perhaps") && Contains("yes, no"));
 }
 
 TEST_CASE("predict: the weight update, by hand", "[unit][whatif]") {
-  const auto p = predicted({{"gpus_per_node", "1", {}}, {"gpu.calibration", "none", {}}});
+  const auto p = predicted(overrides("gpus_per_node 1; gpu.calibration none"));
   // 25,557,032 parameters, momentum: five values of 4 bytes each at 70 % of 900 GB/s
   CHECK(p.critical_path[3].name == "weight update");
   CHECK(p.critical_path[3].time.in(seconds) == Approx(25'557'032.0 * 5 * 4 / (0.7 * 900e9)));
@@ -291,7 +262,7 @@ TEST_CASE("predict: the weight update, by hand", "[unit][whatif]") {
 
 TEST_CASE("predict: every port of a server carries its share", "[unit][whatif]") {
   const auto network = [](const char* value) {
-    const answer::LinkTraffic traffic = predicted({{"nodes", "2", {}}, {"network", value, {}}}).traffic.front();
+    const answer::LinkTraffic traffic = predicted(overrides("nodes 2; network {}", value)).traffic.front();
     return (traffic.bytes / traffic.time).in(gigabytes_per_second);
   };
   CHECK(network("25 Gb/s") == Approx(0.94 * 3.125));           // TCP's payload
@@ -299,10 +270,9 @@ TEST_CASE("predict: every port of a server carries its share", "[unit][whatif]")
 }
 
 TEST_CASE("predict: what a split model reaches counts its samples once", "[unit][whatif]") {
-  const std::vector<Override> job{{"model", "bert_large", {}},  {"node", "dgx1-v100", {}},
-                                  {"precision", "fp16", {}},    {"batch", "4", {}},
-                                  {"parallel.tensor", "2", {}}, {"parallel.pipeline", "2", {}},
-                                  {"global_batch", "64", {}},   {"gpu.calibration", "none", {}}};
+  const std::vector<Override> job = overrides(
+      "model bert_large; node dgx1-v100; precision fp16; batch 4; parallel.tensor 2; parallel.pipeline 2; global_batch "
+      "64; gpu.calibration none");
   const auto p = predict(resolve(catalog(), job).value()).value();
   const double step = p.step_time.in(seconds);
   CHECK(p.split.data == 2);
@@ -312,10 +282,7 @@ TEST_CASE("predict: what a split model reaches counts its samples once", "[unit]
   CHECK(*p.tokens_per_second() == Approx(64 * 128 / step));
   // One GPU with all layers would take `alone` for 8 passes of 4; eight GPUs do 2 replicas of it in a step.
   auto one = job;
-  one.insert(one.end(), {{"parallel.tensor", "1", {}},
-                         {"parallel.pipeline", "1", {}},
-                         {"gpus_per_node", "1", {}},
-                         {"global_batch", "32", {}}});
+  one = joined(one, overrides("parallel.tensor 1; parallel.pipeline 1; gpus_per_node 1; global_batch 32"));
   const auto update_of = [](const answer::Prediction& of) {
     for (const answer::Segment& segment : of.critical_path) {
       if (segment.name == "weight update") return segment.time.in(seconds);
@@ -334,11 +301,8 @@ TEST_CASE("predict: what a split model reaches counts its samples once", "[unit]
 TEST_CASE("predict: a faster network never slows what is sent by priority", "[unit][whatif]") {
   double before = 1e9;
   for (const char* network : {"10 Gb/s", "25 Gb/s", "50 Gb/s", "100 Gb/s", "200 Gb/s", "400 Gb/s", "800 Gb/s"}) {
-    const std::vector<Override> job{{"model", "bert_large", {}},
-                                    {"node", "dgx-a100", {}},
-                                    {"nodes", "2", {}},
-                                    {"strategy", "byteps", {}},
-                                    {"network", network, {}}};
+    const std::vector<Override> job =
+        overrides("model bert_large; node dgx-a100; nodes 2; strategy byteps; network {}", network);
     const double step = predict(resolve(catalog(), job).value()).value().step_time.in(milliseconds);
     CAPTURE(network);
     CHECK(step <= before * 1.001);  // pieces of unequal length leave a little room
@@ -348,11 +312,9 @@ TEST_CASE("predict: a faster network never slows what is sent by priority", "[un
 
 TEST_CASE("predict: MFU of adapters' training counts no gradient of frozen weights", "[unit][whatif]") {
   const auto of = [](const char* rank) {
-    const auto scenario = resolve(catalog(), std::vector<Override>{{"model", "gpt2", {}},
-                                                                   {"node", "dgx-a100", {}},
-                                                                   {"gpus_per_node", "1", {}},
-                                                                   {"precision", "bf16", {}},
-                                                                   {"parallel.lora_rank", rank, {}}});
+    const auto scenario =
+        resolve(catalog(),
+                overrides("model gpt2; node dgx-a100; gpus_per_node 1; precision bf16; parallel.lora_rank {}", rank));
     return predict(scenario.value()).value();
   };
   const auto whole = of("0");
@@ -417,21 +379,20 @@ TEST_CASE("predict: what C++ sets out of range is refused by its setting's name"
 
 TEST_CASE("predict: what the CPU does with samples is no GPU's time", "[unit][whatif]") {
   const auto detector = [](std::vector<Override> more) {
-    std::vector<Override> settings{{"model", "maskrcnn_resnet50_fpn", {}}, {"node", "dgx1-v100", {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
+    const std::vector<Override> settings = joined(overrides("model maskrcnn_resnet50_fpn; node dgx1-v100"), more);
     return predict(resolve(ddlsim::test::learnt_catalog(), settings).value()).value();
   };
   // 36 ms an image of 2 and of 4, and some launches; whatever the precision, the software and the fidelity.
   const auto launch = [&](std::vector<Override> more) {
     return detector(std::move(more)).breakdown.launch.in(milliseconds);
   };
-  CHECK(launch({{"batch", "2", {}}}) == Approx(72).margin(0.2));
-  CHECK(launch({{"batch", "4", {}}, {"precision", "fp16", {}}}) == Approx(144).margin(0.2));
-  CHECK(launch({{"batch", "2", {}}, {"software", "none", {}}}) == Approx(72).margin(0.2));
-  CHECK(launch({{"batch", "2", {}}, {"strategy.accumulation", "3", {}}}) == Approx(216).margin(0.2));
-  CHECK(launch({{"batch", "2", {}}, {"gpu.calibration", "none", {}}}) == Approx(72).margin(0.2));
-  const auto analytic = detector({{"batch", "2", {}}});
-  const auto event = detector({{"batch", "2", {}}, {"fidelity", "event", {}}});
+  CHECK(launch(overrides("batch 2")) == Approx(72).margin(0.2));
+  CHECK(launch(overrides("batch 4; precision fp16")) == Approx(144).margin(0.2));
+  CHECK(launch(overrides("batch 2; software none")) == Approx(72).margin(0.2));
+  CHECK(launch(overrides("batch 2; strategy.accumulation 3")) == Approx(216).margin(0.2));
+  CHECK(launch(overrides("batch 2; gpu.calibration none")) == Approx(72).margin(0.2));
+  const auto analytic = detector(overrides("batch 2"));
+  const auto event = detector(overrides("batch 2; fidelity event"));
   CHECK(event.step_time.in(seconds) == Approx(analytic.step_time.in(seconds)).epsilon(1e-9));
   CHECK(std::any_of(analytic.notes.begin(), analytic.notes.end(),
                     [](const std::string& note) { return note.find("36 ms of the CPU's work on every image") < 20; }));
@@ -439,12 +400,9 @@ TEST_CASE("predict: what the CPU does with samples is no GPU's time", "[unit][wh
 
 TEST_CASE("predict: an optimizer in single operations", "[unit][whatif]") {
   const auto updated = [](const char* model, const char* optimizer, std::vector<Override> more = {}) {
-    std::vector<Override> settings{{"model", model, {}},
-                                   {"node", "dgx1-v100", {}},
-                                   {"gpus_per_node", "1", {}},
-                                   {"software.optimizer", optimizer, {}},
-                                   {"batch", "32", {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
+    const std::vector<Override> settings = joined(
+        overrides("model {}; node dgx1-v100; gpus_per_node 1; software.optimizer {}; batch 32", model, optimizer),
+        more);
     return explain(resolve(catalog(), settings).value()).value().prediction.step_time.in(milliseconds);
   };
   // Adam in one kernel reads and writes 7 values of 4 bytes, operation by operation 22: 15 * 4 * 336e6 bytes more.
@@ -453,37 +411,35 @@ TEST_CASE("predict: an optimizer in single operations", "[unit][whatif]") {
   CHECK(foreach - fused == Approx(15 * 4 * 336.2e6 / 900e9 * 1e3).epsilon(0.25));
   // 398 tensors, 9 operations and 3 around them, 20 us each: longer than the GPU's share of it (47 ms at most).
   const double loop = updated("bert_large", "for-loop");
-  CHECK(updated("bert_large", "for-loop", {{"launch_interval", "40 us", {}}}) - loop ==
+  CHECK(updated("bert_large", "for-loop", overrides("launch_interval 40 us")) - loop ==
         Approx(398 * 12 * 0.02).epsilon(0.01));
   CHECK(loop - fused > 398 * 12 * 0.02 - 7 * 4 * 336.2e6 / 600e9 * 1e3);
   CHECK(loop - fused < 398 * 12 * 0.02);
   // Launched together, nothing waits for them.
-  CHECK(updated("bert_large", "for-loop", {{"cuda_graphs", "yes", {}}}) <= foreach);
+  CHECK(updated("bert_large", "for-loop", overrides("cuda_graphs yes")) <= foreach);
   // SGD's are launched while the GPU is busy.
   CHECK(updated("resnet50", "for-loop") == updated("resnet50", "foreach"));
   CHECK(updated("resnet50", "foreach") > updated("resnet50", "fused"));
 }
 
 TEST_CASE("predict: another optimizer keeps and updates other states", "[unit][whatif]") {
-  const auto adam = predicted({{"model.optimizer", "adam", {}}});
-  const auto sgd = predicted({{"model.optimizer", "sgd", {}}});
+  const auto adam = predicted(overrides("model.optimizer adam"));
+  const auto sgd = predicted(overrides("model.optimizer sgd"));
   const auto own = predicted();  // momentum
   CHECK(sgd.memory.optimizer_state == DataSize::zero());
   CHECK(adam.memory.optimizer_state.in(bytes) == Approx(2 * own.memory.optimizer_state.in(bytes)));
   CHECK(sgd.step_time < own.step_time);
   CHECK(own.step_time < adam.step_time);
-  CHECK(predicted({{"model.optimizer", "sgd-momentum", {}}}).step_time == own.step_time);
-  const auto wrong = resolve(catalog(), dgx1_job({{"model.optimizer", "muon", {}}}));
+  CHECK(predicted(overrides("model.optimizer sgd-momentum")).step_time == own.step_time);
+  const auto wrong = resolve(catalog(), dgx1_job(overrides("model.optimizer muon")));
   REQUIRE_FALSE(wrong);
   CHECK_THAT(to_string(wrong.error()), Contains("sgd-momentum"));
 }
 
 TEST_CASE("predict: autocast is of 16 bits, and of code that no compiler joins", "[unit][whatif]") {
   const auto with = [](const char* precision, const char* fusion, const char* operators) {
-    return predicted({{"model", "bert_base", {}},
-                      {"precision", precision, {}},
-                      {"fusion", fusion, {}},
-                      {"software.operators", operators, {}}});
+    return predicted(
+        overrides("model bert_base; precision {}; fusion {}; software.operators {}", precision, fusion, operators));
   };
   const auto without_effect = [](const answer::Prediction& one) {
     return std::any_of(one.notes.begin(), one.notes.end(), [](const std::string& note) {

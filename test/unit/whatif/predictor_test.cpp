@@ -7,40 +7,42 @@
 
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using namespace ddlsim::whatif;
 using ddlsim::test::catalog;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 
 namespace {
 
 Scenario scenario(const std::vector<Override>& changes) {
-  std::vector<Override> settings{{"model", "bert_base", {}}, {"node", "dgx1-v100", {}}, {"nodes", "2", {}}};
-  settings.insert(settings.end(), changes.begin(), changes.end());
+  const std::vector<Override> settings = joined(overrides("model bert_base; node dgx1-v100; nodes 2"), changes);
   return resolve(catalog(), settings).value();
 }
 
 /// Each changes what one GPU's kernels take, one thing at a time.
 const std::vector<std::vector<Override>> kChanges{
     {},
-    {{"model", "bert_large", {}}},
-    {{"batch", "7", {}}},
-    {{"precision", "fp16", {}}},
-    {{"gpu", "v100-pcie-16gb", {}}},
-    {{"gpu.peak.fp32", "14 TFLOP/s", {}}},
-    {{"gpu.memory_bandwidth", "800 GB/s", {}}},
-    {{"gpu.calibration", "t4", {}}},
-    {{"gpu.calibration", "none", {}}},
-    {{"gpu.calibration", "none", {}}, {"efficiency.compute", "50 %", {}}},
-    {{"gpu.calibration", "none", {}}, {"efficiency.memory", "50 %", {}}},
-    {{"efficiency.compute", "70 %", {}}},
-    {{"fusion", "pointwise", {}}},
-    {{"fusion", "attention", {}}},
-    {{"strategy.accumulation", "4", {}}},
-    {{"parallel.tensor", "2", {}}},
-    {{"parallel.pipeline", "2", {}}},
-    {{"parallel.zero", "1", {}}},
-    {{"parallel.zero", "1", {}}, {"nodes", "4", {}}},
+    overrides("model bert_large"),
+    overrides("batch 7"),
+    overrides("precision fp16"),
+    overrides("gpu v100-pcie-16gb"),
+    overrides("gpu.peak.fp32 14 TFLOP/s"),
+    overrides("gpu.memory_bandwidth 800 GB/s"),
+    overrides("gpu.calibration t4"),
+    overrides("gpu.calibration none"),
+    overrides("gpu.calibration none; efficiency.compute 50 %"),
+    overrides("gpu.calibration none; efficiency.memory 50 %"),
+    overrides("efficiency.compute 70 %"),
+    overrides("fusion pointwise"),
+    overrides("fusion attention"),
+    overrides("strategy.accumulation 4"),
+    overrides("parallel.tensor 2"),
+    overrides("parallel.pipeline 2"),
+    overrides("parallel.zero 1"),
+    overrides("parallel.zero 1; nodes 4"),
 };
 
 void check_all(Predictor& predictor) {
@@ -67,19 +69,19 @@ TEST_CASE("predictor: what was kept never answers for another question", "[unit]
 TEST_CASE("predictor: nor does what was kept for any setting, of any kind of network", "[unit][whatif]") {
   // Beside the settings' own examples: values that differ from a default here, and what an effect needs.
   const std::vector<std::vector<Override>> more{
-      {{"software.year", "2018", {}}},
-      {{"software.layout", "channels-last", {}}, {"precision", "fp16", {}}},
-      {{"software.layout", "channels-first", {}}, {"precision", "fp16", {}}},
-      {{"cuda_graphs", "yes", {}}, {"gpu.time_factor", "2", {}}},
+      overrides("software.year 2018"),
+      overrides("software.layout channels-last; precision fp16"),
+      overrides("software.layout channels-first; precision fp16"),
+      overrides("cuda_graphs yes; gpu.time_factor 2"),
   };
   for (const char* model : {"resnet50", "maskrcnn_resnet50_fpn", "gnmt", "gpt2"}) {
-    const std::vector<Override> base{{"model", model, {}}, {"node", "dgx1-v100", {}}};
+    const std::vector<Override> base = overrides("model {}; node dgx1-v100", model);
     Predictor predictor;
     REQUIRE(predictor.step_time(resolve(catalog(), base).value()));
     std::size_t asked = 0;
     const auto check = [&](const std::vector<Override>& changes) {
       std::vector<Override> settings = base;
-      settings.insert(settings.end(), changes.begin(), changes.end());
+      settings = joined(settings, changes);
       const auto changed = resolve(catalog(), settings);
       if (!changed) return;  // what another setting must allow
       const auto alone = predict(*changed);
@@ -101,7 +103,7 @@ TEST_CASE("predictor: nor does what was kept for any setting, of any kind of net
 
 TEST_CASE("predictor: more questions than are kept", "[unit][whatif]") {
   Predictor predictor;
-  const auto at = [](std::size_t batch) { return scenario({{"batch", std::to_string(batch), {}}}); };
+  const auto at = [](std::size_t batch) { return scenario(overrides("batch {}", batch)); };
   for (std::size_t batch = 1; batch <= Predictor::kKept + 4; ++batch) REQUIRE(predictor.step_time(at(batch)));
   for (const std::size_t batch : {std::size_t{1}, Predictor::kKept, Predictor::kKept + 4}) {
     CHECK(predictor.step_time(at(batch)).value() == predict(at(batch)).value().step_time);
@@ -110,16 +112,16 @@ TEST_CASE("predictor: more questions than are kept", "[unit][whatif]") {
 
 TEST_CASE("predictor: errors are those of predict", "[unit][whatif]") {
   Predictor predictor;
-  const Scenario pearl = scenario({{"strategy", "pearl", {}}, {"fidelity", "analytic", {}}});
+  const Scenario pearl = scenario(overrides("strategy pearl; fidelity analytic"));
   REQUIRE_FALSE(predictor.step_time(pearl));
   CHECK(predictor.step_time(pearl).error().message == predict(pearl).error().message);
   CHECK(predictor.predict(pearl).error().message == predict(pearl).error().message);
   const std::vector<std::vector<Override>> refused{
-      {{"efficiency.network", "1e-14", {}}},
-      {{"failures.mtbf_gpu", "50000 h", {}}},
-      {{"failures.mtbf_gpu", "50000 h", {}}, {"training.steps", "1000", {}}},
-      {{"training.steps", "1e13", {}}},
-      {{"batch", "4294967296", {}}, {"efficiency.compute", "1e-6", {}}},
+      overrides("efficiency.network 1e-14"),
+      overrides("failures.mtbf_gpu 50000 h"),
+      overrides("failures.mtbf_gpu 50000 h; training.steps 1000"),
+      overrides("training.steps 1e13"),
+      overrides("batch 4294967296; efficiency.compute 1e-6"),
   };
   for (const std::vector<Override>& changes : refused) {
     const Scenario asked = scenario(changes);
@@ -130,7 +132,7 @@ TEST_CASE("predictor: errors are those of predict", "[unit][whatif]") {
     CHECK(predictor.step_time(asked).error().message == predict(asked).error().message);
     CHECK(predictor.outline(asked).error().message == predict(asked).error().message);
   }
-  const Scenario run = scenario(
-      {{"failures.mtbf_gpu", "50000 h", {}}, {"checkpoint.bandwidth", "10 GB/s", {}}, {"training.steps", "1000", {}}});
+  const Scenario run =
+      scenario(overrides("failures.mtbf_gpu 50000 h; checkpoint.bandwidth 10 GB/s; training.steps 1000"));
   CHECK(predictor.step_time(run).value() == predict(run).value().step_time);
 }

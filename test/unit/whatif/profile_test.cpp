@@ -8,16 +8,18 @@
 #include "ddlsim/cost/price.h"
 #include "ddlsim/hardware/gpu_profile.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 
 namespace {
 
 Expected<Scenario> scenario(std::vector<Override> more) {
-  std::vector<Override> settings{{"model", "bert_large", {}}, {"node", "dgx1-v100", {}}, {"gpus_per_node", "1", {}}};
-  settings.insert(settings.end(), more.begin(), more.end());
+  const std::vector<Override> settings = joined(overrides("model bert_large; node dgx1-v100; gpus_per_node 1"), more);
   return resolve(catalog(), settings);
 }
 
@@ -37,21 +39,21 @@ bool noted(const answer::Prediction& prediction, std::string_view text) {
 }  // namespace
 
 TEST_CASE("profile: a GPU's own comes first, its architecture's help out", "[unit][whatif]") {
-  const auto own = scenario({{"gpu", "v100-pcie-32gb", {}}}).value();
+  const auto own = scenario(overrides("gpu v100-pcie-32gb")).value();
   REQUIRE(profiles(own).size() >= 2);
   CHECK(profiles(own).front().profile->gpu == "v100-pcie-32gb");
   CHECK_FALSE(borrowed(own, 0));
   CHECK(borrowed(own, 1));
-  const auto other = scenario({{"gpu", "v100s-pcie-32gb", {}}}).value();
+  const auto other = scenario(overrides("gpu v100s-pcie-32gb")).value();
   REQUIRE_FALSE(profiles(other).empty());
   CHECK(borrowed(other, 0));
-  CHECK(borrowed(scenario({{"gpu", "k80", {}}}).value(), 0));  // of Maxwell, whose kernels are nearest
-  CHECK(profiles(scenario({{"gpu", "mi300x", {}}}).value()).empty());
+  CHECK(borrowed(scenario(overrides("gpu k80")).value(), 0));  // of Maxwell, whose kernels are nearest
+  CHECK(profiles(scenario(overrides("gpu mi300x")).value()).empty());
 }
 
 TEST_CASE("profile: cards of one chip share what was measured on it", "[unit][whatif]") {
   const auto step = [](const char* gpu) {
-    const auto asked = scenario({{"model", "resnet18", {}}, {"gpu", gpu, {}}, {"precision", "fp16", {}}}).value();
+    const auto asked = scenario(overrides("model resnet18; gpu {}; precision fp16", gpu)).value();
     CHECK_FALSE(borrowed(asked, 0));
     return predict(asked).value().step_time.in(milliseconds);
   };
@@ -60,7 +62,7 @@ TEST_CASE("profile: cards of one chip share what was measured on it", "[unit][wh
 }
 
 TEST_CASE("profile: another datasheet than the measured one lends", "[unit][whatif]") {
-  const auto faster = scenario({{"gpu", "v100-pcie-32gb", {}}, {"gpu.peak.fp32", "28 TFLOP/s", {}}}).value();
+  const auto faster = scenario(overrides("gpu v100-pcie-32gb; gpu.peak.fp32 28 TFLOP/s")).value();
   REQUIRE_FALSE(profiles(faster).empty());
   CHECK(borrowed(faster, 0));
 }
@@ -69,7 +71,7 @@ TEST_CASE("profile: another datasheet than the measured one lends", "[unit][what
 // docs/features/low_precision_training/gemm_profiling/gemm_profiling.rst (verified). No curve was fitted to bf16 and
 // fp8 here; fp4's two constants were to the sums of all twelve, of which these four are a third.
 TEST_CASE("profile: bf16, fp8 and fp4 on a B300 as Transformer Engine measured them", "[unit][whatif]") {
-  const auto one = scenario({{"gpu", "b300-sxm-288gb", {}}}).value();
+  const auto one = scenario(overrides("gpu b300-sxm-288gb")).value();
   const hardware::Gpu& gpu = one.cluster.node.gpu;
   const auto curve = [&](Precision precision) {
     for (const hardware::MeasuredProfile& measured : profiles(one)) {
@@ -104,35 +106,34 @@ TEST_CASE("profile: bf16, fp8 and fp4 on a B300 as Transformer Engine measured t
 
 TEST_CASE("profile: fp4 is a recipe of linear layers on GPUs that have it", "[unit][whatif]") {
   const auto step = [](const char* gpu, const char* precision) {
-    const auto one =
-        scenario({{"gpu", gpu, {}}, {"model", "llama3.1-8b", {}}, {"batch", "1", {}}, {"precision", precision, {}}});
+    const auto one = scenario(overrides("gpu {}; model llama3.1-8b; batch 1; precision {}", gpu, precision));
     return predict(one.value()).value().step_time.in(seconds);
   };
   CHECK(step("b200-sxm-180gb", "fp4") < 0.95 * step("b200-sxm-180gb", "fp8"));
-  CHECK_FALSE(predict(scenario({{"gpu", "h100-sxm5-80gb", {}}, {"precision", "fp4", {}}}).value()));
-  const auto refused = scenario({{"strategy.gradients", "fp4", {}}});
+  CHECK_FALSE(predict(scenario(overrides("gpu h100-sxm5-80gb; precision fp4")).value()));
+  const auto refused = scenario(overrides("strategy.gradients fp4"));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().message == "strategy.gradients: no framework sends gradients of 4 bits");
 }
 
 TEST_CASE("profile: a stated share or choice wins", "[unit][whatif]") {
-  CHECK(profiles(scenario({{"gpu.calibration", "none", {}}}).value()).empty());
-  CHECK_FALSE(cost::by_profiles(scenario({{"efficiency.compute", "45 %", {}}}).value()));
-  CHECK(cost::by_profiles(scenario({{"efficiency.network", "90 %", {}}}).value()));
-  const auto named = scenario({{"gpu.calibration", "t4", {}}}).value();
+  CHECK(profiles(scenario(overrides("gpu.calibration none")).value()).empty());
+  CHECK_FALSE(cost::by_profiles(scenario(overrides("efficiency.compute 45 %")).value()));
+  CHECK(cost::by_profiles(scenario(overrides("efficiency.network 90 %")).value()));
+  const auto named = scenario(overrides("gpu.calibration t4")).value();
   REQUIRE(profiles(named).size() == 1);
   CHECK(profiles(named).front().profile->gpu == "t4");
   CHECK(borrowed(named, 0));
-  const auto unknown = scenario({{"gpu.calibration", "v100-pice-32gb", {}}});
+  const auto unknown = scenario(overrides("gpu.calibration v100-pice-32gb"));
   REQUIRE_FALSE(unknown);
   CHECK(unknown.error().code == ErrorCode::kNotFound);
 }
 
 TEST_CASE("profile: provenance and interval follow from what was measured", "[unit][whatif]") {
   const auto ratio = [](const answer::Prediction& p) { return p.interval_90.second / p.interval_90.first; };
-  const auto own = predict(scenario({{"gpu", "v100-pcie-32gb", {}}}).value()).value();
-  const auto borrowed = predict(scenario({{"gpu", "v100s-pcie-32gb", {}}}).value()).value();
-  const auto none = predict(scenario({{"gpu.calibration", "none", {}}}).value()).value();
+  const auto own = predict(scenario(overrides("gpu v100-pcie-32gb")).value()).value();
+  const auto borrowed = predict(scenario(overrides("gpu v100s-pcie-32gb")).value()).value();
+  const auto none = predict(scenario(overrides("gpu.calibration none")).value()).value();
   CHECK(own.provenance == Provenance::kExtrapolated);  // the weight update has no curve of its own
   CHECK(borrowed.provenance == Provenance::kExtrapolated);
   CHECK(none.provenance == Provenance::kAssumed);
@@ -144,11 +145,11 @@ TEST_CASE("profile: provenance and interval follow from what was measured", "[un
 }
 
 TEST_CASE("profile: a precision without a curve is assumed", "[unit][whatif]") {
-  const auto p = predict(scenario({{"gpu", "h100-sxm5-80gb", {}}, {"precision", "fp32", {}}}).value()).value();
+  const auto p = predict(scenario(overrides("gpu h100-sxm5-80gb; precision fp32")).value()).value();
   CHECK(p.provenance == Provenance::kAssumed);
   // Tensor cores' tiles as bf16 was timed on them; attention of 32 bits nobody timed on it.
   const auto tf32 = [](const char* model) {
-    return predict(scenario({{"model", model, {}}, {"gpu", "a100-pcie-40gb", {}}, {"precision", "tf32", {}}}).value())
+    return predict(scenario(overrides("model {}; gpu a100-pcie-40gb; precision tf32", model)).value())
         .value()
         .provenance;
   };
@@ -158,19 +159,18 @@ TEST_CASE("profile: a precision without a curve is assumed", "[unit][whatif]") {
 
 TEST_CASE("fusion: fewer bytes, fewer launches, the same FLOPs", "[unit][whatif]") {
   const auto plain = predict(scenario({}).value()).value();
-  const auto fused = predict(scenario({{"fusion", "all", {}}}).value()).value();
+  const auto fused = predict(scenario(overrides("fusion all")).value()).value();
   CHECK(fused.step_time < plain.step_time);
   CHECK(fused.memory_per_gpu < plain.memory_per_gpu);
-  const auto slow = scenario({{"batch", "1", {}}, {"launch_interval", "50 us", {}}}).value();
-  const auto graphs =
-      scenario({{"batch", "1", {}}, {"launch_interval", "50 us", {}}, {"cuda_graphs", "yes", {}}}).value();
+  const auto slow = scenario(overrides("batch 1; launch_interval 50 us")).value();
+  const auto graphs = scenario(overrides("batch 1; launch_interval 50 us; cuda_graphs yes")).value();
   CHECK(predict(graphs).value().breakdown.launch < microseconds(1));
   CHECK(predict(slow).value().breakdown.launch > milliseconds(1));
 }
 
 TEST_CASE("profile: one changed number scales the profile that answered, and never drops it", "[unit][whatif]") {
   const auto step = [](const std::string& model, const std::string& node, const std::string& bandwidth) {
-    std::vector<Override> settings{{"model", model, {}}, {"node", node, {}}, {"gpus_per_node", "1", {}}};
+    std::vector<Override> settings = overrides("model {}; node {}; gpus_per_node 1", model, node);
     if (!bandwidth.empty()) settings.push_back({"gpu.memory_bandwidth", bandwidth, {}});
     return predict(resolve(catalog(), settings).value()).value().step_time;
   };

@@ -10,17 +10,19 @@
 #include "catalog.h"
 #include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/own_runs.h"
+#include "overrides.h"
 
 using namespace ddlsim;
+using ddlsim::test::joined;
 using ddlsim::test::learnt_catalog;
+using ddlsim::test::overrides;
 using whatif::Override;
 
 namespace {
 
 whatif::Scenario job(const std::vector<Override>& more = {}) {
-  std::vector<Override> settings{
-      {"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"network", "25 Gb/s", {}}};
-  settings.insert(settings.end(), more.begin(), more.end());
+  const std::vector<Override> settings =
+      joined(overrides("model resnet50; node dgx1-v100; nodes 4; network 25 Gb/s"), more);
   return whatif::resolve(learnt_catalog(), settings).value();
 }
 
@@ -40,7 +42,7 @@ double of_gpu_time(const whatif::Scenario& one) {
 
 TEST_CASE("ratio: its worked example", "[unit][whatif]") {
   const whatif::Scenario before = job();
-  const whatif::Scenario after = job({{"network", "50 Gb/s", {}}});
+  const whatif::Scenario after = job(overrides("network 50 Gb/s"));
   const double gpu = of_gpu_time(before);
   CHECK(gpu == Approx(0.228).epsilon(0.01));
   const auto ratio = whatif::ratio_of({&before, 0.5}, {&after, 0.4}, 1.25);
@@ -72,12 +74,12 @@ TEST_CASE("ratio: what differs beside counts adds its spread", "[unit][whatif]")
   };
   using hardware::ChangeKind;
   CHECK(spread(ChangeKind::kGpu) > 0.1);
-  CHECK(with(job({{"gpu", "a100-sxm4-40gb", {}}})) == Approx(spread(ChangeKind::kGpu)));
-  CHECK(with(job({{"precision", "fp16", {}}})) == Approx(spread(ChangeKind::kPrecision)));
-  CHECK(with(job({{"strategy", "ps", {}}})) == Approx(spread(ChangeKind::kStrategy)));
-  CHECK(with(job({{"gpu", "a100-sxm4-40gb", {}}, {"precision", "fp16", {}}})) ==
+  CHECK(with(job(overrides("gpu a100-sxm4-40gb"))) == Approx(spread(ChangeKind::kGpu)));
+  CHECK(with(job(overrides("precision fp16"))) == Approx(spread(ChangeKind::kPrecision)));
+  CHECK(with(job(overrides("strategy ps"))) == Approx(spread(ChangeKind::kStrategy)));
+  CHECK(with(job(overrides("gpu a100-sxm4-40gb; precision fp16"))) ==
         Approx(std::hypot(spread(ChangeKind::kGpu), spread(ChangeKind::kPrecision))));
-  CHECK(with(job({{"model", "vgg16", {}}})) == Approx(spread(ChangeKind::kGpu)));
+  CHECK(with(job(overrides("model vgg16"))) == Approx(spread(ChangeKind::kGpu)));
   // Other code of the same kernels is no better known; with another GPU it goes along.
   for (const auto& [path, value] : {std::pair("software.fused", "yes"),
                                     {"software.year", "2019"},
@@ -88,27 +90,23 @@ TEST_CASE("ratio: what differs beside counts adds its spread", "[unit][whatif]")
     INFO(path);
     CHECK(with(job({{path, value, {}}})) == Approx(spread(ChangeKind::kPrecision)));
   }
-  CHECK(with(job({{"gpu", "a100-sxm4-40gb", {}}, {"fusion", "pointwise", {}}})) == Approx(spread(ChangeKind::kGpu)));
+  CHECK(with(job(overrides("gpu a100-sxm4-40gb; fusion pointwise"))) == Approx(spread(ChangeKind::kGpu)));
   // Kernels change what they take of the step.
-  const whatif::Scenario other = job({{"gpu", "a100-sxm4-40gb", {}}});
+  const whatif::Scenario other = job(overrides("gpu a100-sxm4-40gb"));
   CHECK(deviation(whatif::ratio_of({&before, 0.75}, {&other, 0.75}, 2), 2) == Approx(spread(ChangeKind::kGpu) / 4));
   // More servers, and nothing is changed but they.
-  CHECK(with(job({{"nodes", "16", {}}})) > 0.05);
-  CHECK(with(job({{"nodes", "16", {}}})) > with(job({{"nodes", "8", {}}})));
+  CHECK(with(job(overrides("nodes 16"))) > 0.05);
+  CHECK(with(job(overrides("nodes 16"))) > with(job(overrides("nodes 8"))));
 }
 
 TEST_CASE("ratio: of splits that keep their kernels nearly all cancels", "[unit][whatif]") {
   const auto llama = [](const std::vector<Override>& more) {
-    std::vector<Override> settings{{"model", "llama_3_1_8b", {}},
-                                   {"node", "dgx-h100", {}},
-                                   {"nodes", "2", {}},
-                                   {"batch", "1", {}},
-                                   {"precision", "bf16", {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
+    const std::vector<Override> settings =
+        joined(overrides("model llama_3_1_8b; node dgx-h100; nodes 2; batch 1; precision bf16"), more);
     return whatif::resolve(learnt_catalog(), settings).value();
   };
-  const whatif::Scenario full = llama({{"parallel.zero", "3", {}}, {"parallel.recompute", "full", {}}});
-  const whatif::Scenario none = llama({{"parallel.zero", "3", {}}});
+  const whatif::Scenario full = llama(overrides("parallel.zero 3; parallel.recompute full"));
+  const whatif::Scenario none = llama(overrides("parallel.zero 3"));
   // Kernels that are left out: no slower, and off by s_g beside the rest (the header's example).
   const double gpu = of_gpu_time(full);
   const auto less = whatif::ratio_of({&full, 0}, {&none, 0}, 1.27);
@@ -121,24 +119,23 @@ TEST_CASE("ratio: of splits that keep their kernels nearly all cancels", "[unit]
   CHECK(more.interval_90.second == 1);
   CHECK(more.faster == 0);
   // The same kernels around another exchange: by what is sent, hidden or not.
-  const whatif::Scenario second = llama({{"parallel.zero", "2", {}}});
+  const whatif::Scenario second = llama(overrides("parallel.zero 2"));
   CHECK(deviation(whatif::ratio_of({&none, 0, 0.15}, {&second, 0, 0.11}, 1.01), 1.01) == Approx(0.21 * 0.04));
   // Adapters change which kernels run: a third of what other code leaves open.
-  const whatif::Scenario lora = llama({{"parallel.zero", "3", {}}, {"parallel.lora_rank", "16", {}}});
+  const whatif::Scenario lora = llama(overrides("parallel.zero 3; parallel.lora_rank 16"));
   const auto precision =
       std::find_if(full.software->changes.begin(), full.software->changes.end(), [](const auto& one) {
         return one.change == hardware::ChangeKind::kPrecision;
       })->deviation;
   CHECK(deviation(whatif::ratio_of({&none, 0}, {&lora, 0}, 1.2), 1.2) == Approx(precision / 3));
   // Tensor ranks have other kernels.
-  const whatif::Scenario tensor = llama({{"parallel.zero", "3", {}}, {"parallel.tensor", "2", {}}});
+  const whatif::Scenario tensor = llama(overrides("parallel.zero 3; parallel.tensor 2"));
   CHECK(deviation(whatif::ratio_of({&none, 0}, {&tensor, 0}, 1.1), 1.1) > 0.2);
 }
 
 TEST_CASE("ratio: measured runs of both sides narrow it", "[unit][whatif]") {
-  const std::vector<Override> base{
-      {"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"network", "25 Gb/s", {}}, {"nodes", "1", {}}};
-  const std::vector<whatif::Change> changes{{{}, {{"nodes", "8", {}}}}};
+  const std::vector<Override> base = overrides("model resnet50; node dgx1-v100; network 25 Gb/s; nodes 1");
+  const std::vector<whatif::Change> changes{{{}, overrides("nodes 8")}};
   const auto alone = whatif::compare(learnt_catalog(), base, changes).value().alternatives.front();
   CHECK(alone.speedup_interval_90.first < alone.speedup);
   CHECK(alone.speedup < alone.speedup_interval_90.second);
@@ -171,11 +168,9 @@ TEST_CASE("ratio: the probability of staying below a limit follows each half of 
 
 TEST_CASE("ratio: more of the same network makes nothing slower", "[unit][whatif]") {
   const auto on = [](const char* network, const char* precision) {
-    return whatif::resolve(learnt_catalog(), std::vector<Override>{{"model", "resnet50", {}},
-                                                                   {"node", "p3.16xlarge", {}},
-                                                                   {"nodes", "4", {}},
-                                                                   {"precision", precision, {}},
-                                                                   {"network", network, {}}})
+    return whatif::resolve(
+               learnt_catalog(),
+               overrides("model resnet50; node p3.16xlarge; nodes 4; precision {}; network {}", precision, network))
         .value();
   };
   const whatif::Scenario before = on("25 Gb/s", "fp16");
@@ -197,11 +192,11 @@ TEST_CASE("ratio: more of the same network makes nothing slower", "[unit][whatif
 
 TEST_CASE("ratio: states on the host leave kernels as they are", "[unit][whatif]") {
   const auto with = [](const std::string& offload) {
-    return whatif::resolve(learnt_catalog(), std::vector<Override>{{"model", "llama_2_13b", {}},
-                                                                   {"node", "dgx-a100-80gb", {}},
-                                                                   {"nodes", "2", {}},
-                                                                   {"parallel.zero", "3", {}},
-                                                                   {"parallel.offload_optimizer", offload, {}}})
+    return whatif::resolve(
+               learnt_catalog(),
+               overrides(
+                   "model llama_2_13b; node dgx-a100-80gb; nodes 2; parallel.zero 3; parallel.offload_optimizer {}",
+                   offload))
         .value();
   };
   const whatif::Scenario before = with("yes");

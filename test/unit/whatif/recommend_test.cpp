@@ -8,19 +8,19 @@
 
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using Catch::Matchers::Contains;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 
 namespace {
 
 std::vector<Override> job(std::vector<Override> more = {}) {
-  std::vector<Override> settings{
-      {"model", "resnet50", {}}, {"training.samples", "1281167", {}}, {"training.epochs", "90", {}}};
-  settings.insert(settings.end(), more.begin(), more.end());
-  return settings;
+  return joined(overrides("model resnet50; training.samples 1281167; training.epochs 90"), more);
 }
 
 /// Servers of one's own alone: quick to try.
@@ -71,12 +71,8 @@ TEST_CASE("recommend: a choice is what predict says of it, times the price", "[u
   const auto& two = choice_of(result, "dgx1-v100", 2);
   CHECK(two.batch == 256);       // the model's published recipe
   CHECK(two.micro_batch == 16);  // over 16 GPUs
-  const auto p = predict(resolve(catalog(), std::vector<Override>{{"model", "resnet50", {}},
-                                                                  {"node", "dgx1-v100", {}},
-                                                                  {"nodes", "2", {}},
-                                                                  {"batch", "16", {}}})
-                             .value())
-                     .value();
+  const auto p =
+      predict(resolve(catalog(), overrides("model resnet50; node dgx1-v100; nodes 2; batch 16")).value()).value();
   CHECK(two.step == p.step_time);
   CHECK(two.time().in(seconds) == Approx(90 * 5005 * p.step_time.in(seconds)));
   CHECK(two.cost().in(dollars) == Approx(2 * 3 * two.time().in(hours)));
@@ -146,15 +142,12 @@ TEST_CASE("recommend: the batch stays the model's, unless epochs are stated for 
 
 TEST_CASE("recommend: passes are as large as memory allows", "[unit][whatif]") {
   // 8192 images on 8 GPUs of 16 GB: 1024 each, in passes of a divisor that fits.
-  const auto result = found(job({{"price", "dgx1-v100=3 $/h", {}}, {"global_batch", "8192", {}}}), own(1));
+  const auto result = found(job(overrides("price dgx1-v100=3 $/h; global_batch 8192")), own(1));
   const auto& one = choice_of(result, "dgx1-v100", 1);
   CHECK(one.micro_batch * one.passes == 1024);
   CHECK(one.passes > 1);
   const auto fits = [](std::int64_t batch) {
-    return predict(resolve(catalog(), std::vector<Override>{{"model", "resnet50", {}},
-                                                            {"node", "dgx1-v100", {}},
-                                                            {"batch", std::to_string(batch), {}}})
-                       .value())
+    return predict(resolve(catalog(), overrides("model resnet50; node dgx1-v100; batch {}", batch)).value())
         .value()
         .fits;
   };
@@ -163,10 +156,8 @@ TEST_CASE("recommend: passes are as large as memory allows", "[unit][whatif]") {
 }
 
 TEST_CASE("recommend: what does not fit says by how much, and is shared where that helps", "[unit][whatif]") {
-  const std::vector<Override> large{{"model", "gpt2_xl", {}},
-                                    {"training.steps", "1000", {}},
-                                    {"global_batch", "8", {}},
-                                    {"price", "g4dn.xlarge=1 $/h, dgx1-v100=3 $/h", {}}};
+  const std::vector<Override> large =
+      overrides("model gpt2_xl; training.steps 1000; global_batch 8; price g4dn.xlarge=1 $/h, dgx1-v100=3 $/h");
   const auto result = found(large, own(1));
   CHECK(result.choices.front().node == "dgx1-v100");
   const bool shared = std::any_of(result.choices.begin(), result.choices.end(), [](const auto& c) {
@@ -185,25 +176,16 @@ TEST_CASE("recommend: what does not fit says by how much, and is shared where th
 
 TEST_CASE("recommend: what the host's memory does not hold says so", "[unit][whatif]") {
   // 70 G parameters of 16 bytes each: 1.13 TB of the host's 1.02.
-  const std::vector<Override> offloaded{{"model", "llama_3_1_70b", {}},
-                                        {"node", "dgx-a100", {}},
-                                        {"gpu", "a100-80gb", {}},
-                                        {"precision", "bf16", {}},
-                                        {"training.steps", "1000", {}},
-                                        {"global_batch", "8", {}},
-                                        {"parallel.zero", "3", {}},
-                                        {"parallel.recompute", "full", {}},
-                                        {"parallel.tensor", "8", {}},
-                                        {"parallel.sequence", "yes", {}},
-                                        {"parallel.offload_optimizer", "yes", {}},
-                                        {"price", "dgx-a100=12 $/h", {}}};
+  const std::vector<Override> offloaded = overrides(
+      "model llama_3_1_70b; node dgx-a100; gpu a100-80gb; precision bf16; training.steps 1000; global_batch 8; "
+      "parallel.zero 3; parallel.recompute full; parallel.tensor 8; parallel.sequence yes; parallel.offload_optimizer "
+      "yes; price dgx-a100=12 $/h");
   CHECK_THAT(refused(offloaded, own(1)),
              Contains("host memory: ") && Contains("which has 1.024 TB") && Contains("too much"));
 }
 
 TEST_CASE("recommend: own runs set the step, of the kind of server they ran on", "[unit][whatif]") {
-  const std::vector<Override> settings =
-      job({{"node", "p3.16xlarge", {}}, {"global_batch", "512", {}}, {"batch", "64", {}}});
+  const std::vector<Override> settings = job(overrides("node p3.16xlarge; global_batch 512; batch 64"));
   RecommendOptions options;
   options.max_nodes = 1;
   const double plain = found(settings, options).choices.front().step.in(milliseconds);
@@ -214,15 +196,14 @@ TEST_CASE("recommend: own runs set the step, of the kind of server they ran on",
   std::erase_if(measured, [](const Override& one) { return one.path == "node"; });
   CHECK_THAT(refused(measured, options), Contains("measured runs are of one kind of server"));
   // Likewise a price: "5 $/h" beside a kind that has one of its own.
-  CHECK_THAT(refused(job({{"price", "5 $/h, dgx1-v100=3 $/h, dgx-a100=12 $/h", {}}}), own(1)),
+  CHECK_THAT(refused(job(overrides("price 5 $/h, dgx1-v100=3 $/h, dgx-a100=12 $/h")), own(1)),
              Contains("a price of no kind of server"));
 }
 
 TEST_CASE("recommend: runs are of the job that is stated, its batch and servers too, as in predict", "[unit][whatif]") {
-  const std::vector<Override> stated{
-      {"model", "resnet50", {}},     {"node", "dgx1-v100", {}},    {"nodes", "4", {}},
-      {"batch", "128", {}},          {"global_batch", "4096", {}}, {"network", "infiniband-100g", {}},
-      {"strategy", "allreduce", {}}, {"price", "10 $/h", {}},      {"training.steps", "1000", {}}};
+  const std::vector<Override> stated = overrides(
+      "model resnet50; node dgx1-v100; nodes 4; batch 128; global_batch 4096; network infiniband-100g; strategy "
+      "allreduce; price 10 $/h; training.steps 1000");
   for (const Override& runs : {Override{"measured.steps", "4x8 = 430.5 ms", {}},
                                Override{"measured.steps", "1x1@128 = 353.2 ms; 4x8@128 = 430.5 ms", {}},
                                Override{"measured.step", "430.5 ms", {}}}) {
@@ -242,18 +223,16 @@ TEST_CASE("recommend: a server of one's own is priced and tried by its file", "[
       << "node: own-server\nname: My server\ngpu: h100-sxm5-80gb\ngpus: 8\n"
          "gpu_interconnect: nvlink\nnetwork: {link: infiniband-400g, count: 8}\npcie_uplinks: 4\n"
          "sources: {gpu: mine, gpus: mine, gpu_interconnect: mine, network: mine, pcie_uplinks: mine}\n";
-  const auto result = found(job({{"price", file + "=90 $/h, dgx-a100=20 $/h", {}}}), own(1));
+  const auto result = found(job(overrides("price {}", file + "=90 $/h, dgx-a100=20 $/h")), own(1));
   CHECK(choice_of(result, "own-server", 1).price.in(dollars_per_hour) == Approx(90));
   CHECK(choice_of(result, "dgx-a100", 1).price.in(dollars_per_hour) == Approx(20));
 }
 
 TEST_CASE("recommend: tables that no GPU holds are spread", "[unit][whatif]") {
-  const auto result = found({{"model", "dlrm_dcnv2", {}},
-                             {"training.samples", "4195197692", {}},
-                             {"training.epochs", "1", {}},
-                             {"precision", "fp16", {}},
-                             {"price", "dgx-h100=98 $/h", {}}},
-                            own(2));
+  const auto result = found(
+      overrides(
+          "model dlrm_dcnv2; training.samples 4195197692; training.epochs 1; precision fp16; price dgx-h100=98 $/h"),
+      own(2));
   const auto& one = choice_of(result, "dgx-h100", 1, "pearl");
   CHECK(one.batch == 55296);
   CHECK(one.micro_batch == 6912);
@@ -276,7 +255,7 @@ TEST_CASE("recommend: no choice inside the limits says by how much they are miss
 
 TEST_CASE("recommend: a price that is level with the cheapest is no threshold", "[unit][whatif]") {
   // One T4 each: alike but for their processors.
-  const auto result = found(job({{"price", "g4dn.8xlarge=2 $/h, g4dn.16xlarge=2 $/h", {}}}), own(1));
+  const auto result = found(job(overrides("price g4dn.8xlarge=2 $/h, g4dn.16xlarge=2 $/h")), own(1));
   REQUIRE(result.choices.size() == 2);
   const auto said = [&](const std::string& text) {
     return std::any_of(result.would_help.begin(), result.would_help.end(),
@@ -303,7 +282,7 @@ TEST_CASE("recommend: prices come from a list where there is one", "[unit][whati
   options.region = "us-east-2";
   CHECK_THAT(refused(job(), options), Contains("no region 'us-east-2'") && Contains("did you mean 'us-east-1'"));
   options.region.clear();
-  const auto spot = found(job({{"price.spot", "yes", {}}}), options);
+  const auto spot = found(job(overrides("price.spot yes")), options);
   REQUIRE(spot.choices.size() == 1);
   CHECK(spot.choices.front().price.in(dollars_per_hour) == Approx(1));
 }
@@ -315,9 +294,9 @@ TEST_CASE("recommend: questions without a choice or a length are refused", "[uni
   options.providers = {"awz"};
   CHECK_THAT(refused(job(), options), Contains("unknown catalog 'awz'") && Contains("AWS"));
   options.providers = {"aws"};
-  const std::string never = refused(job({{"training.epochs", "0", {}}}), options);
+  const std::string never = refused(job(overrides("training.epochs 0")), options);
   CHECK_THAT(never, Contains("training.epochs") && Contains("not above 0") && !Contains("p3.2xlarge"));
-  CHECK_THAT(refused(job({{"node", "p3.16xlrage", {}}}), own(1)), Contains("'p3.16xlarge'"));
+  CHECK_THAT(refused(job(overrides("node p3.16xlrage")), own(1)), Contains("'p3.16xlarge'"));
   // A batch that does not spread over GPUs.
   CHECK_THAT(refused(job({kOwn, {"global_batch", "7", {}}}), own(1)), Contains("do not spread evenly over 8 replicas"));
 }
@@ -352,12 +331,9 @@ TEST_CASE("recommend: a choice's settings make predict say its step, whichever w
   const auto simple = reproduced(job({kOwn}), own(4));
   CHECK(has(simple, "all-reduce"));
   // A model that one GPU does not hold is shared and split.
-  const auto large = reproduced({{"model", "llama2_7b", {}},
-                                 {"precision", "bf16", {}},
-                                 {"global_batch", "64", {}},
-                                 {"training.steps", "1000", {}},
-                                 {"price", "dgx-a100=12 $/h", {}}},
-                                own(2));
+  const auto large = reproduced(
+      overrides("model llama2_7b; precision bf16; global_batch 64; training.steps 1000; price dgx-a100=12 $/h"),
+      own(2));
   CHECK(has(large, "zero 3"));
   CHECK(has(large, "zero 3, recompute full"));
   CHECK(has(large, "tp 8, zero 1"));
@@ -384,24 +360,20 @@ TEST_CASE("recommend: parameter servers are tried where somebody states them", "
                    "strategy.colocated=yes"));
   // Their sums and updates take the memory of the machine they are on: 70 % of two sockets' 76.8 GB/s, unless stated.
   const auto with = [&](std::vector<Override> more) {
-    std::vector<Override> settings{{"model", "vgg16", {}},
-                                   {"node", "dgx1-v100", {}},
-                                   {"nodes", "2", {}},
-                                   {"strategy", "ps", {}},
-                                   {"network", "400 Gb/s", {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
+    const std::vector<Override> settings =
+        joined(overrides("model vgg16; node dgx1-v100; nodes 2; strategy ps; network 400 Gb/s"), more);
     return predict(resolve(catalog(), settings).value()).value().step_time;
   };
   const Override together{"strategy.colocated", "yes", {}};
   CHECK(with({together}) == with({together, {"ps.memory_bandwidth", "107.52 GB/s", {}}}));
   CHECK(with({together, {"ps.memory_bandwidth", "20 GB/s", {}}}) > with({together}) * 1.5);
-  CHECK(with({}) == with({{"ps.memory_bandwidth", "60 GB/s", {}}}));  // machines of their own: nobody says which
+  CHECK(with({}) == with(overrides("ps.memory_bandwidth 60 GB/s")));  // machines of their own: nobody says which
 }
 
 TEST_CASE("recommend: a stated GPU keeps the servers that have it, with their prices", "[unit][whatif]") {
   RecommendOptions options;
   options.max_nodes = 1;
-  const auto result = found(job({{"gpu", "h100", {}}}), options);
+  const auto result = found(job(overrides("gpu h100")), options);
   REQUIRE(result.choices.size() > 1);
   const auto check = [&](const std::string& name) {
     const auto node = catalog().node(name).value();
@@ -418,7 +390,7 @@ TEST_CASE("recommend: a stated GPU keeps the servers that have it, with their pr
   for (const auto& none : result.infeasible) check(none.node);
   CHECK_THAT(refused(job({kOwn, {"gpu", "h100", {}}}), own(1)),
              Contains("no server to choose from has NVIDIA H100") && Contains("they have a100-sxm4-40gb, v100-sxm2-"));
-  CHECK_THAT(refused(job({{"gpu", "h1000", {}}}), options), Contains("h1000"));
+  CHECK_THAT(refused(job(overrides("gpu h1000")), options), Contains("h1000"));
   // A stated price is of no day.
   CHECK(found(job({kOwn}), own(1)).choices.front().price_date.empty());
 }
@@ -444,7 +416,7 @@ TEST_CASE("recommend: prices more than a year apart are said", "[unit][whatif]")
 }
 
 TEST_CASE("recommend: spot prices that nobody has are asked for", "[unit][whatif]") {
-  CHECK_THAT(refused(job({{"price.spot", "yes", {}}}), {}), Contains("the catalogue has no spot price of them") &&
+  CHECK_THAT(refused(job(overrides("price.spot yes")), {}), Contains("the catalogue has no spot price of them") &&
                                                                 Contains("--prices FILE") &&
                                                                 Contains("InstanceType, Price, SpotPrice"));
 }

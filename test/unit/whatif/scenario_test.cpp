@@ -3,6 +3,7 @@
 #include "ddlsim/whatif/find.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/setting_words.h"
+#include "overrides.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -11,12 +12,13 @@
 using namespace ddlsim;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 
 namespace {
 
 Expected<Scenario> with(std::vector<Override> more) {
-  std::vector<Override> settings{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}};
-  settings.insert(settings.end(), more.begin(), more.end());
+  const std::vector<Override> settings = joined(overrides("model resnet50; node dgx1-v100"), more);
   return resolve(catalog(), settings);
 }
 
@@ -38,18 +40,18 @@ TEST_CASE("scenario: defaults come from the model and the node", "[unit][whatif]
 }
 
 TEST_CASE("scenario: a part is replaced before its details, whatever the order", "[unit][whatif]") {
-  const Scenario s = with({{"gpu.memory_bandwidth", "2 TB/s", {}}, {"gpu", "h100", {}}}).value();
+  const Scenario s = with(overrides("gpu.memory_bandwidth 2 TB/s; gpu h100")).value();
   CHECK(s.cluster.node.gpu.id == "h100-sxm5-80gb");
   CHECK(s.cluster.node.gpu.memory_bandwidth.in(terabytes_per_second) == Approx(2));
 }
 
 TEST_CASE("scenario: of two settings with one path the later wins", "[unit][whatif]") {
-  CHECK(with({{"nodes", "2", {}}, {"nodes", "4", {}}}).value().cluster.nodes == 4);
+  CHECK(with(overrides("nodes 2; nodes 4")).value().cluster.nodes == 4);
 }
 
 TEST_CASE("scenario: a network is a rate, a link, or several ports", "[unit][whatif]") {
   const auto rate = [&](const char* value) {
-    return with({{"network", value, {}}}).value().cluster.node.network_bandwidth().in(gigabits_per_second);
+    return with(overrides("network {}", value)).value().cluster.node.network_bandwidth().in(gigabits_per_second);
   };
   CHECK(rate("25 Gb/s") == Approx(25));
   CHECK(rate("ethernet-100g") == Approx(100));
@@ -57,52 +59,50 @@ TEST_CASE("scenario: a network is a rate, a link, or several ports", "[unit][wha
   CHECK(rate("2 x 50 Gb/s") == Approx(100));
   CHECK(rate(" 25 Gb/s") == Approx(25));
   CHECK(rate("2 x  25 Gb/s ") == Approx(50));
-  CHECK(error_of({{"network", "pcie3-x16", {}}}).find("is no network") != std::string::npos);
-  CHECK(error_of({{"network", "25", {}}}).find("unit is missing") != std::string::npos);
+  CHECK(error_of(overrides("network pcie3-x16")).find("is no network") != std::string::npos);
+  CHECK(error_of(overrides("network 25")).find("unit is missing") != std::string::npos);
 }
 
 TEST_CASE("scenario: a dimension of the model is a setting", "[unit][whatif]") {
   const auto bert = [&](std::vector<Override> more) {
-    std::vector<Override> settings{{"model", "bert_base", {}}, {"node", "dgx1-v100", {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
+    const std::vector<Override> settings = joined(overrides("model bert_base; node dgx1-v100"), more);
     return resolve(catalog(), settings);
   };
-  const auto longer = bert({{"model.sequence", "256", {}}});
+  const auto longer = bert(overrides("model.sequence 256"));
   REQUIRE(longer);
   CHECK(longer->model->totals.forward_work > bert({}).value().model->totals.forward_work * 2.0);
-  CHECK(bert({{"model.sequense", "256", {}}}).error().notes.front().find("'model.sequence'") != std::string::npos);
+  CHECK(bert(overrides("model.sequense 256")).error().notes.front().find("'model.sequence'") != std::string::npos);
 }
 
 TEST_CASE("scenario: another GPU brings its own links", "[unit][whatif]") {
-  const Scenario a100 = with({{"gpu", "a100-sxm4-80gb", {}}}).value();
+  const Scenario a100 = with(overrides("gpu a100-sxm4-80gb")).value();
   CHECK(a100.cluster.node.nvlink->bandwidth.in(gigabytes_per_second) == Approx(300));
   CHECK(a100.cluster.node.pcie.id == "pcie3-x16");        // the server's slots stay what they are
-  const Scenario t4 = with({{"gpu", "t4", {}}}).value();  // no NVLink: the GPUs are joined by PCIe
+  const Scenario t4 = with(overrides("gpu t4")).value();  // no NVLink: the GPUs are joined by PCIe
   CHECK(t4.cluster.node.gpu_interconnect == hardware::Interconnect::kPcie);
-  CHECK(error_of({{"gpu", "t4", {}}, {"nvlink", "100 GB/s", {}}}).find("no NVLink") != std::string::npos);
+  CHECK(error_of(overrides("gpu t4; nvlink 100 GB/s")).find("no NVLink") != std::string::npos);
 }
 
 TEST_CASE("scenario: features of a layered model cannot be set", "[unit][whatif]") {
-  CHECK(error_of({{"model.flops", "1 TFLOP", {}}}).find("described by its layers") != std::string::npos);
-  const std::vector<Override> pai{
-      {"model", "pai_speech", {}}, {"node", "dgx1-v100", {}}, {"model.flops", "1 TFLOP", {}}};
+  CHECK(error_of(overrides("model.flops 1 TFLOP")).find("described by its layers") != std::string::npos);
+  const std::vector<Override> pai = overrides("model pai_speech; node dgx1-v100; model.flops 1 TFLOP");
   CHECK(resolve(catalog(), pai).value().model->features->flops.in(teraflops) == Approx(1));
 }
 
 TEST_CASE("scenario: a stated peak belongs to its precision", "[unit][whatif]") {
-  const Scenario s = with({{"gpu.peak.fp32", "10 TFLOP/s", {}}, {"precision", "fp16", {}}}).value();
+  const Scenario s = with(overrides("gpu.peak.fp32 10 TFLOP/s; precision fp16")).value();
   CHECK(s.cluster.node.gpu.peak.fp32.in(teraflops_per_second) == Approx(10));
   CHECK(s.cluster.node.gpu.peak.fp16->in(teraflops_per_second) == Approx(125));
 }
 
 TEST_CASE("scenario: faults name the setting and the choices", "[unit][whatif]") {
-  CHECK(error_of({{"netwrok", "25 Gb/s", {}}}).find("'network'") != std::string::npos);
-  CHECK(error_of({{"model.weigth_traffic", "1 GB", {}}}).find("'model.weight_traffic'") != std::string::npos);
-  CHECK(error_of({{"strategy.partition", "1 B", {}}}).find("smaller than 1 kB") != std::string::npos);
-  CHECK(error_of({{"strategy", "alreduce", {}}}).find("'allreduce'") != std::string::npos);
-  CHECK(error_of({{"nodes", "0", {}}}).find("from 1 to") != std::string::npos);
-  CHECK(error_of({{"gpus_per_node", "9", {}}}).find("from 1 to 8") != std::string::npos);
-  CHECK(error_of({{"batch", "64.5", {}}}).find("not a whole number") != std::string::npos);
+  CHECK(error_of(overrides("netwrok 25 Gb/s")).find("'network'") != std::string::npos);
+  CHECK(error_of(overrides("model.weigth_traffic 1 GB")).find("'model.weight_traffic'") != std::string::npos);
+  CHECK(error_of(overrides("strategy.partition 1 B")).find("smaller than 1 kB") != std::string::npos);
+  CHECK(error_of(overrides("strategy alreduce")).find("'allreduce'") != std::string::npos);
+  CHECK(error_of(overrides("nodes 0")).find("from 1 to") != std::string::npos);
+  CHECK(error_of(overrides("gpus_per_node 9")).find("from 1 to 8") != std::string::npos);
+  CHECK(error_of(overrides("batch 64.5")).find("not a whole number") != std::string::npos);
   CHECK(resolve(catalog(), {}).error().notes.front().find("resnet50") != std::string::npos);
 }
 
@@ -134,10 +134,7 @@ TEST_CASE("scenario: a file is the same list of settings", "[unit][whatif]") {
 
 TEST_CASE("scenario: co-located servers need a machine each", "[unit][whatif]") {
   const auto settings = [](const char* colocated, const char* servers) {
-    return std::vector<Override>{{"strategy", "ps", {}},
-                                 {"nodes", "4", {}},
-                                 {"strategy.colocated", colocated, {}},
-                                 {"strategy.servers", servers, {}}};
+    return overrides("strategy ps; nodes 4; strategy.colocated {}; strategy.servers {}", colocated, servers);
   };
   CHECK(error_of(settings("yes", "5")).find("5 co-located servers on 4 nodes") != std::string::npos);
   CHECK(with(settings("yes", "4")));
@@ -146,34 +143,24 @@ TEST_CASE("scenario: co-located servers need a machine each", "[unit][whatif]") 
 
 TEST_CASE("scenario: a global batch is so many passes of every replica's batch", "[unit][whatif]") {
   // 8 GPUs / (2 x 2) = 2 replicas x 16 images = 32 a pass.
-  const Scenario s = with({{"parallel.tensor", "2", {}},
-                           {"parallel.pipeline", "2", {}},
-                           {"batch", "16", {}},
-                           {"global_batch", "256", {}}})
-                         .value();
+  const Scenario s = with(overrides("parallel.tensor 2; parallel.pipeline 2; batch 16; global_batch 256")).value();
   CHECK(plan::replicas_of(s) == 2);
   CHECK(s.strategy.accumulation == 8);
-  CHECK(error_of({{"batch", "16", {}}, {"global_batch", "100", {}}}).find("16 x 8 replicas = 128") !=
-        std::string::npos);
-  CHECK(error_of({{"batch", "16", {}}, {"global_batch", "256", {}}, {"strategy.accumulation", "3", {}}})
+  CHECK(error_of(overrides("batch 16; global_batch 100")).find("16 x 8 replicas = 128") != std::string::npos);
+  CHECK(error_of(overrides("batch 16; global_batch 256; strategy.accumulation 3"))
             .find("256 samples are 2 passes, but strategy.accumulation is 3") != std::string::npos);
-  CHECK(with({{"batch", "16", {}}, {"global_batch", "256", {}}, {"strategy.accumulation", "2", {}}}));
+  CHECK(with(overrides("batch 16; global_batch 256; strategy.accumulation 2")));
 }
 
 TEST_CASE("scenario: a stated number of replicas is checked", "[unit][whatif]") {
-  CHECK(with({{"parallel.tensor", "2", {}}, {"parallel.data", "4", {}}}));
-  CHECK(with({{"nodes", "1000000000", {}}, {"parallel.data", "8000000000", {}}}));
-  CHECK(error_of({{"parallel.tensor", "2", {}}, {"parallel.data", "3", {}}}).find("are 4 replicas, not 3") !=
-        std::string::npos);
+  CHECK(with(overrides("parallel.tensor 2; parallel.data 4")));
+  CHECK(with(overrides("nodes 1000000000; parallel.data 8000000000")));
+  CHECK(error_of(overrides("parallel.tensor 2; parallel.data 3")).find("are 4 replicas, not 3") != std::string::npos);
 }
 
 TEST_CASE("scenario: how a model is split", "[unit][whatif]") {
-  const Scenario s = with({{"parallel.order", "tp-dp-cp-ep-pp", {}},
-                           {"parallel.schedule", "gpipe", {}},
-                           {"parallel.recompute", "full", {}},
-                           {"parallel.states", "mixed-bf16", {}},
-                           {"parallel.zero", "2", {}},
-                           {"parallel.expert_capacity", "1.25", {}}})
+  const Scenario s = with(overrides("parallel.order tp-dp-cp-ep-pp; parallel.schedule gpipe; parallel.recompute full; "
+                                    "parallel.states mixed-bf16; parallel.zero 2; parallel.expert_capacity 1.25"))
                          .value();
   CHECK(s.parallel.order == plan::AxisOrder{plan::Axis::kTensor, plan::Axis::kData, plan::Axis::kContext,
                                             plan::Axis::kExpert, plan::Axis::kPipeline});
@@ -182,12 +169,12 @@ TEST_CASE("scenario: how a model is split", "[unit][whatif]") {
   CHECK(s.parallel.states == plan::States::kMixedSixteen);
   CHECK(s.parallel.zero == 2);
   CHECK(s.parallel.expert_capacity == Approx(1.25));
-  CHECK(error_of({{"parallel.order", "tp-tp-cp-ep-pp", {}}}).find("every axis once") != std::string::npos);
-  CHECK(error_of({{"parallel.order", "tp-dp", {}}}).find("every axis once") != std::string::npos);
-  CHECK(error_of({{"parallel.order", "tp-cp-ep-dp-xx", {}}}).find("unknown axis 'xx'") != std::string::npos);
-  CHECK(error_of({{"parallel.zero", "4", {}}}).find("parallel.zero") != std::string::npos);
-  CHECK(error_of({{"parallel.tensor", "-1", {}}}).find("parallel.tensor") != std::string::npos);
-  CHECK(error_of({{"parallel.expert_imbalance", "0.5", {}}}).find("between 1 and 1000") != std::string::npos);
+  CHECK(error_of(overrides("parallel.order tp-tp-cp-ep-pp")).find("every axis once") != std::string::npos);
+  CHECK(error_of(overrides("parallel.order tp-dp")).find("every axis once") != std::string::npos);
+  CHECK(error_of(overrides("parallel.order tp-cp-ep-dp-xx")).find("unknown axis 'xx'") != std::string::npos);
+  CHECK(error_of(overrides("parallel.zero 4")).find("parallel.zero") != std::string::npos);
+  CHECK(error_of(overrides("parallel.tensor -1")).find("parallel.tensor") != std::string::npos);
+  CHECK(error_of(overrides("parallel.expert_imbalance 0.5")).find("between 1 and 1000") != std::string::npos);
 }
 
 TEST_CASE("scenario: words of frameworks are hints at the settings they mean", "[unit][whatif]") {
@@ -219,8 +206,8 @@ TEST_CASE("scenario: words of frameworks are hints at the settings they mean", "
     CHECK(std::any_of(all.begin(), all.end(), [&](const SettingInfo& one) { return one.path == *path; }));
   }
   CHECK_FALSE(setting_of_word("nonsense"));
-  const auto found = find(catalog(), std::vector<Override>{{"model", "gpt2", {}}, {"node", "dgx-a100", {}}}, "tp",
-                          parse_condition("step_time <= 1 s").value());
+  const auto found =
+      find(catalog(), overrides("model gpt2; node dgx-a100"), "tp", parse_condition("step_time <= 1 s").value());
   REQUIRE_FALSE(found);
   CHECK(found.error().notes.front() == "did you mean 'parallel.tensor'?");
 }
@@ -244,10 +231,10 @@ TEST_CASE("scenario: what an import asks for stays to be filled in", "[unit][wha
 TEST_CASE("scenario: layers per stage are those of the model's list", "[unit][whatif]") {
   const std::size_t layers = with({}).value().model->layers.size();
   const std::string fitting = "10-" + std::to_string(layers - 10);
-  CHECK(with({{"parallel.layers_per_stage", fitting, {}}}).value().parallel.cuts == std::vector<std::size_t>{10});
-  CHECK(error_of({{"parallel.layers_per_stage", "10-10", {}}}).find("20 in all, but resnet50 has") !=
+  CHECK(with(overrides("parallel.layers_per_stage {}", fitting)).value().parallel.cuts == std::vector<std::size_t>{10});
+  CHECK(error_of(overrides("parallel.layers_per_stage 10-10")).find("20 in all, but resnet50 has") !=
         std::string::npos);
-  CHECK(error_of({{"parallel.layers_per_stage", "10--10", {}}}).find("parallel.layers_per_stage") != std::string::npos);
+  CHECK(error_of(overrides("parallel.layers_per_stage 10--10")).find("parallel.layers_per_stage") != std::string::npos);
 }
 
 TEST_CASE("scenario: a file names its model from where it is", "[unit][whatif]") {
@@ -267,9 +254,7 @@ TEST_CASE("scenario: a file names its model from where it is", "[unit][whatif]")
 
 TEST_CASE("scenario: the rate of a server is that of as many ports as it takes", "[unit][whatif]") {
   const auto network = [](const char* node, const char* value) {
-    return resolve(catalog(),
-                   std::vector<Override>{
-                       {"model", "resnet50", {}}, {"node", node, {}}, {"nodes", "2", {}}, {"network", value, {}}})
+    return resolve(catalog(), overrides("model resnet50; node {}; nodes 2; network {}", node, value))
         .value()
         .cluster.node;
   };
@@ -296,24 +281,21 @@ TEST_CASE("scenario: the rate of a server is that of as many ports as it takes",
 
 TEST_CASE("scenario: attention is one kernel where software and GPU have one", "[unit][whatif]") {
   const auto fuses = [](std::vector<Override> more) {
-    std::vector<Override> settings{{"model", "gpt2", {}}, {"node", "dgx-a100", {}}, {"precision", "bf16", {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
+    const std::vector<Override> settings = joined(overrides("model gpt2; node dgx-a100; precision bf16"), more);
     return resolve(catalog(), settings).value().fusion.attention;
   };
   CHECK(fuses({}));
-  CHECK(fuses({{"precision", "fp32", {}}}));
-  CHECK_FALSE(fuses({{"node", "dgx1-v100", {}}, {"precision", "fp32", {}}}));
-  CHECK_FALSE(fuses({{"node", "dgx1-v100", {}}, {"precision", "fp16", {}}}));
-  CHECK_FALSE(fuses({{"software.year", "2021", {}}}));
-  CHECK_FALSE(fuses({{"fusion", "none", {}}}));
+  CHECK(fuses(overrides("precision fp32")));
+  CHECK_FALSE(fuses(overrides("node dgx1-v100; precision fp32")));
+  CHECK_FALSE(fuses(overrides("node dgx1-v100; precision fp16")));
+  CHECK_FALSE(fuses(overrides("software.year 2021")));
+  CHECK_FALSE(fuses(overrides("fusion none")));
 }
 
 TEST_CASE("scenario: blocks say where a pipeline is cut", "[unit][whatif]") {
   const auto cuts = [](const char* value) {
-    return resolve(catalog(), std::vector<Override>{{"model", "gpt2", {}},
-                                                    {"node", "dgx-a100", {}},
-                                                    {"parallel.pipeline", "2", {}},
-                                                    {"parallel.layers_per_stage", value, {}}});
+    return resolve(catalog(),
+                   overrides("model gpt2; node dgx-a100; parallel.pipeline 2; parallel.layers_per_stage {}", value));
   };
   const auto scenario = cuts("5-7").value();
   REQUIRE(scenario.parallel.cuts.size() == 1);
@@ -326,16 +308,9 @@ TEST_CASE("scenario: blocks say where a pipeline is cut", "[unit][whatif]") {
   CHECK_FALSE(cuts("6-0-6"));
   CHECK_FALSE(cuts("0"));
   const auto ends = predict(
-      resolve(catalog(), std::vector<Override>{{"model", "gpt2", {}},
-                                               {"node", "dgx-a100", {}},
-                                               {"gpus_per_node", "2", {}},
-                                               {"precision", "bf16", {}},
-                                               {"global_batch", "64", {}},
-                                               {"batch", "1", {}},
-                                               {"parallel.pipeline", "2", {}},
-                                               {"parallel.schedule", "interleaved", {}},
-                                               {"parallel.virtual_stages", "7", {}},
-                                               {"parallel.layers_per_stage", "0-1-1-1-1-1-1-1-1-1-1-1-1-0", {}}})
+      resolve(catalog(), overrides("model gpt2; node dgx-a100; gpus_per_node 2; precision bf16; global_batch 64; batch "
+                                   "1; parallel.pipeline 2; parallel.schedule interleaved; parallel.virtual_stages 7; "
+                                   "parallel.layers_per_stage 0-1-1-1-1-1-1-1-1-1-1-1-1-0"))
           .value());
   REQUIRE(ends);
   CHECK(ends->breakdown.bubble > Time::zero());
@@ -343,11 +318,11 @@ TEST_CASE("scenario: blocks say where a pipeline is cut", "[unit][whatif]") {
 
 TEST_CASE("scenario: a global batch makes the batch of a GPU that nobody states", "[unit][whatif]") {
   const auto eight = [&](std::vector<Override> more) {
-    more.insert(more.begin(), {{"nodes", "8", {}}});
+    more = joined(overrides("nodes 8"), more);
     return more;
   };
   // 64 GPUs: 32 images of 2,048 each, where ResNet-50's file has 64.
-  const Scenario taken = with(eight({{"global_batch", "2048", {}}})).value();
+  const Scenario taken = with(eight(overrides("global_batch 2048"))).value();
   CHECK(taken.batch == 32);
   CHECK(taken.strategy.accumulation == 1);
   const auto notes = predict(taken).value().notes;
@@ -355,26 +330,26 @@ TEST_CASE("scenario: a global batch makes the batch of a GPU that nobody states"
     return note.starts_with("batch: nobody stated one; 32 images a pass") && note.ends_with("--batch states another");
   }));
   // What the model's own divides stays: 256 each, in 4 passes of 64; of 96 each the largest divisor, 48.
-  const Scenario own = with({{"global_batch", "2048", {}}}).value();
+  const Scenario own = with(overrides("global_batch 2048")).value();
   CHECK(own.batch == 64);
   CHECK(own.strategy.accumulation == 4);
   CHECK_FALSE(own.batch_taken);
-  CHECK(with({{"global_batch", "768", {}}}).value().batch == 48);
+  CHECK(with(overrides("global_batch 768")).value().batch == 48);
   // Stated passes say what is left.
-  CHECK(with({{"global_batch", "2048", {}}, {"strategy.accumulation", "2", {}}}).value().batch == 128);
-  CHECK_THAT(error_of({{"global_batch", "2048", {}}, {"strategy.accumulation", "3", {}}}),
+  CHECK(with(overrides("global_batch 2048; strategy.accumulation 2")).value().batch == 128);
+  CHECK_THAT(error_of(overrides("global_batch 2048; strategy.accumulation 3")),
              Catch::Contains("the 256 samples of a replica are not a multiple of strategy.accumulation 3"));
   // What cannot be, says what can.
-  CHECK_THAT(error_of(eight({{"global_batch", "2000", {}}})),
+  CHECK_THAT(error_of(eight(overrides("global_batch 2000"))),
              Catch::Contains("do not spread evenly over 64 replicas") && Catch::Contains("state 1984 or 2048"));
-  CHECK_THAT(error_of(eight({{"global_batch", "2048", {}}, {"batch", "64", {}}})),
+  CHECK_THAT(error_of(eight(overrides("global_batch 2048; batch 64"))),
              Catch::Contains("are not a multiple of batch 64 x 64 replicas") &&
                  Catch::Contains("as 1, 2, 4, 8, 16, 32, or none for the largest up to the model's own 64"));
 }
 
 TEST_CASE("scenario: ports that a stated rate is taken to be are said", "[unit][whatif]") {
   const auto says = [](const std::string& rate, const std::string& nodes) {
-    const auto notes = predict(with({{"network", rate, {}}, {"nodes", nodes, {}}}).value()).value().notes;
+    const auto notes = predict(with(overrides("network {}; nodes {}", rate, nodes)).value()).value().notes;
     return std::find(
                notes.begin(), notes.end(),
                "network: 200 Gb/s taken as 2 ports of 100 Gb/s, as nobody says how many; --network '1 x 200 Gb/s' "
@@ -387,7 +362,7 @@ TEST_CASE("scenario: ports that a stated rate is taken to be are said", "[unit][
 }
 
 TEST_CASE("scenario: a server's own GPU, named, leaves it as it is", "[unit][whatif]") {
-  const std::vector<Override> rented{{"model", "resnet50", {}}, {"node", "a3-highgpu-8g", {}}, {"gpu", "h100", {}}};
+  const std::vector<Override> rented = overrides("model resnet50; node a3-highgpu-8g; gpu h100");
   const auto price = resolve(catalog(), rented).value().cluster.node.price;
   REQUIRE(price);
   CHECK(*price == *catalog().node("a3-highgpu-8g")->price);

@@ -9,11 +9,13 @@
 #include "ddlsim/report/shared_loaders.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 using ddlsim::test::catalog;
+using ddlsim::test::overrides;
 
 namespace {
 
@@ -125,10 +127,9 @@ jobs:
   - {name: a, model: resnet18, dataset: imagenet, batch: 256, gpus: 8, epochs: 1, set: {precision: fp16, input.cache: none}}
 )");
   REQUIRE(answer);
-  const std::vector<whatif::Override> settings{
-      {"model", "resnet18", {}},   {"node", "dgx1-v100", {}},         {"batch", "256", {}},
-      {"precision", "fp16", {}},   {"input.dataset", "imagenet", {}}, {"input.workers", "3", {}},
-      {"input.cache", "none", {}}, {"input.storage", "sata-ssd", {}}};
+  const std::vector<whatif::Override> settings = overrides(
+      "model resnet18; node dgx1-v100; batch 256; precision fp16; input.dataset imagenet; input.workers 3; input.cache "
+      "none; input.storage sata-ssd");
   const auto prediction = whatif::predict(*whatif::resolve(catalog(), settings));
   REQUIRE(prediction);
   CHECK(answer->jobs[0].full.in(per_second) == Approx(prediction->input.needed_samples_per_second));

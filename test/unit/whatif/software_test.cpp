@@ -9,16 +9,17 @@
 #include "catalog.h"
 #include "ddlsim/plan/software.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using namespace ddlsim::whatif;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 
 namespace {
 
 std::vector<Override> resnet(std::vector<Override> more = {}) {
-  std::vector<Override> settings{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"gpus_per_node", "1", {}}};
-  settings.insert(settings.end(), more.begin(), more.end());
-  return settings;
+  return joined(overrides("model resnet50; node dgx1-v100; gpus_per_node 1"), more);
 }
 
 Scenario resolved(const std::vector<Override>& settings) { return resolve(test::learnt_catalog(), settings).value(); }
@@ -41,8 +42,8 @@ Scenario without_gaps(Scenario scenario) {
 
 TEST_CASE("software: kernels take the factors of what they are bound by, and a note names both", "[unit][whatif]") {
   // Launches take no longer for it, so there are none to wait for.
-  const Scenario learnt = without_gaps(resolved(resnet({{"cuda_graphs", "yes", {}}})));
-  const Scenario alone = resolved(resnet({{"software", "none", {}}, {"cuda_graphs", "yes", {}}}));
+  const Scenario learnt = without_gaps(resolved(resnet(overrides("cuda_graphs yes"))));
+  const Scenario alone = resolved(resnet(overrides("software none; cuda_graphs yes")));
   REQUIRE(alone.software == nullptr);
   const auto with = predict(learnt).value();
   const auto kernels = predict(alone).value();
@@ -77,8 +78,8 @@ TEST_CASE("software: a step that waits for launches takes no longer for it", "[u
 }
 
 TEST_CASE("software: an older release is no faster than what its year says", "[unit][whatif]") {
-  const Scenario newest = without_gaps(resolved(resnet({{"cuda_graphs", "yes", {}}})));
-  const Scenario older = without_gaps(resolved(resnet({{"software.year", "2019", {}}, {"cuda_graphs", "yes", {}}})));
+  const Scenario newest = without_gaps(resolved(resnet(overrides("cuda_graphs yes"))));
+  const Scenario older = without_gaps(resolved(resnet(overrides("software.year 2019; cuda_graphs yes"))));
   const hardware::SoftwareFactor then = plan::software_factor(older);
   const hardware::SoftwareFactor now = plan::software_factor(newest);
   CHECK(then.compute > now.compute);
@@ -111,9 +112,9 @@ TEST_CASE("software: what it cannot be is refused", "[unit][whatif]") {
 
 TEST_CASE("software: recurrent layers wait between steps as long as their library does", "[unit][whatif]") {
   const auto step = [](const char* path, const char* value) {
-    const std::vector<Override> settings{
-        {"model", "gnmt", {}},    {"node", "dgx1-v100", {}},       {"gpus_per_node", "1", {}}, {"batch", "256", {}},
-        {"software", "none", {}}, {"launch_interval", "1 ns", {}}, {path, value, {}}};
+    const std::vector<Override> settings =
+        overrides("model gnmt; node dgx1-v100; gpus_per_node 1; batch 256; software none; launch_interval 1 ns; {} {}",
+                  path, value);
     return predict(resolved(settings))->step_time.in(microseconds);
   };
   // Four layers of 32 steps and one of two directions read, four of 32 write: forward and backward.
@@ -128,9 +129,8 @@ TEST_CASE("software: recurrent layers wait between steps as long as their librar
 TEST_CASE("software: a kernel of attention that nobody measured is as fast as the best, and a note says so",
           "[unit][whatif]") {
   const auto predicted_with = [](const std::string& kernel) {
-    const std::vector<Override> job{
-        {"model", "llama_3_1_8b", {}}, {"node", "dgx-b200", {}},  {"batch", "1", {}},
-        {"parallel.zero", "3", {}},    {"precision", "bf16", {}}, {"software.attention", kernel, {}}};
+    const std::vector<Override> job = overrides(
+        "model llama_3_1_8b; node dgx-b200; batch 1; parallel.zero 3; precision bf16; software.attention {}", kernel);
     return predict(resolve(test::catalog(), job).value()).value();
   };
   const auto best = predicted_with("best");

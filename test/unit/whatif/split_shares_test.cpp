@@ -2,16 +2,17 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "overrides.h"
 #include "unit/whatif/asked.h"
 
 using namespace ddlsim;
 using ddlsim::test::asked;
 using namespace ddlsim::whatif;
+using ddlsim::test::overrides;
 
 TEST_CASE("predict: experts that no other rank has are no less with stated shards", "[unit][whatif]") {
-  std::vector<Override> settings{
-      {"model", "mixtral_8x7b", {}}, {"node", "hgx-h200", {}},     {"precision", "bf16", {}}, {"batch", "1", {}},
-      {"global_batch", "8", {}},     {"parallel.expert", "8", {}}, {"parallel.zero", "1", {}}};
+  std::vector<Override> settings = overrides(
+      "model mixtral_8x7b; node hgx-h200; precision bf16; batch 1; global_batch 8; parallel.expert 8; parallel.zero 1");
   const auto all = asked(settings).memory;
   settings.push_back({"parallel.shard_ranks", "8", {}});
   CHECK(asked(settings).memory.optimizer_state == all.optimizer_state);
@@ -20,15 +21,10 @@ TEST_CASE("predict: experts that no other rank has are no less with stated shard
 TEST_CASE("predict: of an expert's copies those of a shard group share it", "[unit][whatif]") {
   // 1.54e9 weights beside experts of 29e9, these over 8 of 32 ranks: a shard group of 8 has one of each.
   const auto with = [](const char* zero, const char* ranks) {
-    return asked({{"model", "qwen3_30b_a3b", {}},
-                  {"node", "dgx-h100", {}},
-                  {"nodes", "4", {}},
-                  {"batch", "1", {}},
-                  {"parallel.expert", "8", {}},
-                  {"parallel.recompute", "full", {}},
-                  {"parallel.states", "mixed", {}},
-                  {"parallel.zero", zero, {}},
-                  {"parallel.shard_ranks", ranks, {}}});
+    return asked(
+        overrides("model qwen3_30b_a3b; node dgx-h100; nodes 4; batch 1; parallel.expert 8; parallel.recompute full; "
+                  "parallel.states mixed; parallel.zero {}; parallel.shard_ranks {}",
+                  zero, ranks));
   };
   const auto whole = with("1", "0").memory;
   CHECK(with("3", "1").memory.weights == whole.weights);
@@ -56,13 +52,9 @@ TEST_CASE("predict: halves that one product made are a part of the ranks'", "[un
   // Phi-3 mini has gate and up as one product. Of a block's 4,096 tokens in bf16 queries, keys, values and attention's
   // output (4 x 3,072), 4 bytes a head, gate, up and the last product's input (3 x 8,192) are apart.
   const auto kept = [](const char* tensor) {
-    return asked({{"model", "phi_3_mini", {}},
-                  {"node", "dgx-h100", {}},
-                  {"precision", "bf16", {}},
-                  {"batch", "1", {}},
-                  {"parallel.states", "mixed", {}},
-                  {"software.fused", "yes", {}},
-                  {"parallel.tensor", tensor, {}}})
+    return asked(overrides("model phi_3_mini; node dgx-h100; precision bf16; batch 1; parallel.states mixed; "
+                           "software.fused yes; parallel.tensor {}",
+                           tensor))
         .memory.activations.in(bytes);
   };
   const double apart = 32 * 4096.0 * (2 * (4 * 3072 + 3 * 8192) + 4 * 32);
@@ -71,12 +63,9 @@ TEST_CASE("predict: halves that one product made are a part of the ranks'", "[un
 
 TEST_CASE("predict: weights that no other rank shares are not gathered", "[unit][whatif]") {
   const auto buffers = [](const char* zero) {
-    return asked({{"model", "llama_3_1_8b", {}},
-                  {"node", "dgx-h100", {}},
-                  {"batch", "1", {}},
-                  {"parallel.tensor", "8", {}},
-                  {"parallel.states", "mixed", {}},
-                  {"parallel.zero", zero, {}}})
+    return asked(overrides("model llama_3_1_8b; node dgx-h100; batch 1; parallel.tensor 8; parallel.states mixed; "
+                           "parallel.zero {}",
+                           zero))
         .memory.buffers;
   };
   CHECK(buffers("3") == buffers("0"));

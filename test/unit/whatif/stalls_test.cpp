@@ -11,12 +11,15 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/workload/variant.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using answer::StallRun;
 using answer::StallTimes;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 
 namespace {
 
@@ -30,7 +33,7 @@ StallTimes steps(double one, double all, double warm, double cold) {
 }
 
 std::vector<Override> job(const std::string& model, const std::string& node, std::vector<Override> more = {}) {
-  more.insert(more.begin(), {{"model", model, {}}, {"node", node, {}}});
+  more = joined(overrides("model {}; node {}", model, node), more);
   return more;
 }
 
@@ -60,9 +63,8 @@ TEST_CASE("stalls: differences and what they are shares of", "[unit][stalls]") {
 
 TEST_CASE("stalls: a server that is slower than the whole job gives way to one of the job's own", "[unit][stalls]") {
   // One parameter server for sixteen GPUs, where the job has one on each of its two machines, all as fast.
-  const auto asked = job(
-      "inception_v3", "p4d.24xlarge",
-      {{"nodes", "2", {}}, {"strategy", "ps", {}}, {"precision", "fp16", {}}, {"ps.memory_bandwidth", "60 GB/s", {}}});
+  const auto asked = job("inception_v3", "p4d.24xlarge",
+                         overrides("nodes 2; strategy ps; precision fp16; ps.memory_bandwidth 60 GB/s"));
   const auto told = [](const answer::StallReport& report, const std::string& words) {
     return std::any_of(report.notes.begin(), report.notes.end(),
                        [&](const std::string& note) { return note.find(words) != std::string::npos; });
@@ -122,7 +124,7 @@ TEST_CASE("stalls: the rule finds what simulated pipelines were given", "[unit][
 
 TEST_CASE("stalls: they add up, and two servers are compared with one", "[unit][stalls]") {
   const auto report =
-      stalls(catalog(), job("resnet18", "p3.8xlarge", {{"nodes", "2", {}}, {"input.dataset", "imagenet", {}}})).value();
+      stalls(catalog(), job("resnet18", "p3.8xlarge", overrides("nodes 2; input.dataset imagenet"))).value();
   CHECK(report.one_server == "AWS EC2 p3.16xlarge");
   const auto& s = report.stalls;
   REQUIRE((s.interconnect && s.network && s.prep && s.fetch));
@@ -133,13 +135,13 @@ TEST_CASE("stalls: they add up, and two servers are compared with one", "[unit][
   const auto one = stalls(catalog(), job("resnet18", "p3.16xlarge")).value();
   CHECK(one.stalls.network->time == Time::zero());
   CHECK_FALSE(one.stalls.prep);
-  const auto odd = stalls(catalog(), job("resnet18", "p3.16xlarge", {{"nodes", "3", {}}})).value();
+  const auto odd = stalls(catalog(), job("resnet18", "p3.16xlarge", overrides("nodes 3"))).value();
   CHECK(odd.one_server.find("8 GPUs") != std::string::npos);
 }
 
 TEST_CASE("stalls: what the study chooses itself is said to have no effect, where it is stated", "[unit][stalls]") {
   const auto noted = [](std::vector<Override> more) {
-    more.insert(more.end(), {{"input.dataset", "imagenet", {}}, {"precision", "fp16", {}}});
+    more = joined(more, overrides("input.dataset imagenet; precision fp16"));
     std::string all;
     const auto report = stalls(catalog(), job("resnet50", "p3.16xlarge", more)).value();
     for (const std::string& note : report.notes) {
@@ -149,19 +151,16 @@ TEST_CASE("stalls: what the study chooses itself is said to have no effect, wher
   };
   CHECK(noted({}).empty());
   const std::string own = ": the warm run reads from memory alone, the cold one from storage";
-  CHECK(noted({{"input.epoch", "first", {}}}) == "stated, but without effect here: input.epoch" + own);
-  CHECK(noted({{"input.cache", "none", {}}, {"input.cache_size", "10 GB", {}}}) ==
+  CHECK(noted(overrides("input.epoch first")) == "stated, but without effect here: input.epoch" + own);
+  CHECK(noted(overrides("input.cache none; input.cache_size 10 GB")) ==
         "stated, but without effect here: input.cache, input.cache_size" + own);
 }
 
 TEST_CASE("stalls: epochs of a data set have the rate of the network that lasts", "[unit][stalls]") {
-  std::vector<Override> more{{"nodes", "4", {}},
-                             {"input.dataset", "imagenet", {}},
-                             {"input.storage", "ebs-gp3", {}},
-                             {"precision", "fp16", {}}};
+  std::vector<Override> more = overrides("nodes 4; input.dataset imagenet; input.storage ebs-gp3; precision fp16");
   const auto epoch = stalls(catalog(), job("resnet50", "g4dn.xlarge", more)).value();
-  const auto step = stalls(catalog(), job("resnet50", "g4dn.xlarge", {{"nodes", "4", {}}, {"precision", "fp16", {}}}));
-  more.insert(more.end(), {{"training.samples", "1281167", {}}, {"training.epochs", "1", {}}});
+  const auto step = stalls(catalog(), job("resnet50", "g4dn.xlarge", overrides("nodes 4; precision fp16")));
+  more = joined(more, overrides("training.samples 1281167; training.epochs 1"));
   const auto run = stalls(catalog(), job("resnet50", "g4dn.xlarge", more)).value();
   CHECK(epoch.stalls.network->percent == Approx(run.stalls.network->percent));
   CHECK(epoch.stalls.network->percent > 2 * step.value().stalls.network->percent);
@@ -171,11 +170,8 @@ TEST_CASE("stalls: epochs of a data set have the rate of the network that lasts"
   }));
   CHECK(epoch.title.find("network 5 Gb/s") != std::string::npos);
   // As predict has it: one job, one step.
-  const std::vector<Override> read = job("resnet50", "g4dn.xlarge",
-                                         {{"nodes", "4", {}},
-                                          {"input.dataset", "imagenet", {}},
-                                          {"input.storage", "ebs-gp3", {}},
-                                          {"precision", "fp16", {}}});
+  const std::vector<Override> read = job(
+      "resnet50", "g4dn.xlarge", overrides("nodes 4; input.dataset imagenet; input.storage ebs-gp3; precision fp16"));
   Scenario alone = resolve(catalog(), read).value();
   alone.input.dataset = nullptr;
   CHECK(*epoch.times.at(answer::StallRun::kSynthetic) == predict(alone).value().step_time);
@@ -183,7 +179,7 @@ TEST_CASE("stalls: epochs of a data set have the rate of the network that lasts"
 
 TEST_CASE("stalls: of a run the first epoch counts by its share of the steps", "[unit][stalls]") {
   Predictor predictor;
-  const auto read = resolve(catalog(), job("resnet18", "p3.16xlarge", {{"input.dataset", "imagenet", {}}})).value();
+  const auto read = resolve(catalog(), job("resnet18", "p3.16xlarge", overrides("input.dataset imagenet"))).value();
   const auto first = stalls_of(read, predictor)->fetch->percent / 100;
   const auto run = stalls_of(read, predictor, 1.0 / 90)->fetch->percent / 100;
   // t(warm) = 1: cold steps of 1 / (1 - first), which 1 of 90 are.
@@ -193,7 +189,7 @@ TEST_CASE("stalls: of a run the first epoch counts by its share of the steps", "
 
 TEST_CASE("stalls: of a job that is resolved, by steps alone", "[unit][stalls]") {
   Predictor predictor;
-  const auto read = job("resnet18", "p3.16xlarge", {{"nodes", "3", {}}, {"input.dataset", "imagenet", {}}});
+  const auto read = job("resnet18", "p3.16xlarge", overrides("nodes 3; input.dataset imagenet"));
   const auto command = stalls(catalog(), read).value().stalls;
   const auto alone = stalls_of(resolve(catalog(), read).value(), predictor).value();
   CHECK(alone.interconnect->percent == Approx(command.interconnect->percent));
@@ -204,21 +200,21 @@ TEST_CASE("stalls: of a job that is resolved, by steps alone", "[unit][stalls]")
   const auto made_up = stalls_of(resolve(catalog(), job("resnet18", "p3.16xlarge")).value(), predictor).value();
   CHECK_FALSE(made_up.network);
   CHECK_FALSE(made_up.prep);
-  const auto split = job("gpt2", "p3.16xlarge", {{"parallel.tensor", "2", {}}});
+  const auto split = job("gpt2", "p3.16xlarge", overrides("parallel.tensor 2"));
   CHECK_FALSE(stalls_of(resolve(catalog(), split).value(), predictor));
 }
 
 TEST_CASE("stalls: what has no answer", "[unit][stalls]") {
-  CHECK_FALSE(stalls(catalog(), job("bert_large", "p3.16xlarge", {{"parallel.tensor", "2", {}}})));
+  CHECK_FALSE(stalls(catalog(), job("bert_large", "p3.16xlarge", overrides("parallel.tensor 2"))));
   const auto other =
-      stalls(catalog(), job("resnet18", "p3.8xlarge", {{"nodes", "2", {}}}), {.one_server = "p2.8xlarge"});
+      stalls(catalog(), job("resnet18", "p3.8xlarge", overrides("nodes 2")), {.one_server = "p2.8xlarge"});
   REQUIRE_FALSE(other);
   CHECK(other.error().message.find("8 x") != std::string::npos);
   CHECK_FALSE(study_layers(catalog(), job("resnet18", "p3.16xlarge")));
 }
 
 TEST_CASE("stalls: depth and gradients", "[unit][stalls]") {
-  const std::vector<Override> stated{{"node", "p3.16xlarge", {}}};
+  const std::vector<Override> stated = overrides("node p3.16xlarge");
   const auto study = study_layers(catalog(), stated).value();
   REQUIRE(study.models.size() == 22);
   CHECK(study.models.front().tensors == 38);

@@ -9,6 +9,7 @@
 #include "ddlsim/report/sweep.h"
 #include "ddlsim/whatif/grid_settings.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 
 namespace {
 
@@ -16,6 +17,7 @@ using namespace ddlsim;
 using namespace ddlsim::whatif;
 using answer::SweepDetail;
 using answer::SweepRow;
+using ddlsim::test::overrides;
 
 Grid grid_of_jobs(bool events) {
   const auto axis = [](const std::string& path, const std::vector<std::string>& values) {
@@ -23,7 +25,7 @@ Grid grid_of_jobs(bool events) {
     for (const std::string& value : values) made.steps.push_back({value});
     return made;
   };
-  GridParts parts{.base = {{"node", "dgx1-v100", {}}},
+  GridParts parts{.base = overrides("node dgx1-v100"),
                   .axes = {axis("model", {"resnet50", "alexnet", "pai_resnet50"}), axis("nodes", {"1", "2", "3", "64"}),
                            axis("network", {"10 Gb/s", "25 Gb/s", "infiniband-100g"}),
                            axis("batch", {"16", "64", "100000000"}), axis("strategy", {"ps", "allreduce", "horovod"})},
@@ -60,11 +62,10 @@ TEST_CASE("sweep: a few slow points make all pieces short", "[sweep]") {
     for (const std::string& one : fidelities) fidelity.steps.push_back({one});
     Axis nodes{.paths = {"nodes"}, .steps = {}, .where = {}};
     for (int n = 1; n <= 300; ++n) nodes.steps.push_back({std::to_string(n)});
-    const Grid grid = Grid::create({.base = {{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}},
-                                    .axes = {fidelity, nodes},
-                                    .where = {},
-                                    .sample = {}})
-                          .value();
+    const Grid grid =
+        Grid::create(
+            {.base = overrides("model resnet50; node dgx1-v100"), .axes = {fidelity, nodes}, .where = {}, .sample = {}})
+            .value();
     return SweepPieces(test::learnt_catalog(), grid,
                        {.detail = SweepDetail::kTime, .threads = 1, .shard = {}, .after = {}})
         .positions_in(0);
@@ -106,10 +107,8 @@ TEST_CASE("sweep: every row is what predict says", "[sweep]") {
 }
 
 TEST_CASE("sweep: a run's CO2 is a column where its carbon is stated", "[sweep]") {
-  const std::vector<Override> base{{"model", "resnet50", {}},
-                                   {"node", "dgx1-v100", {}},
-                                   {"training.steps", "1000", {}},
-                                   {"energy.carbon", "400 g/kWh", {}}};
+  const std::vector<Override> base =
+      overrides("model resnet50; node dgx1-v100; training.steps 1000; energy.carbon 400 g/kWh");
   const Grid grid =
       Grid::create(
           {.base = base, .axes = {{.paths = {"nodes"}, .steps = {{"2"}}, .where = {}}}, .where = {}, .sample = {}})
@@ -127,13 +126,11 @@ TEST_CASE("sweep: a run's CO2 is a column where its carbon is stated", "[sweep]"
 }
 
 TEST_CASE("sweep: what failures leave of the time is a column", "[sweep]") {
-  GridParts parts{.base = {{"model", "resnet50", {}},
-                           {"node", "dgx1-v100", {}},
-                           {"failures.mtbf_gpu", "1000 h", {}},
-                           {"checkpoint.bandwidth", "100 MB/s", {}}},
-                  .axes = {},
-                  .where = {},
-                  .sample = {}};
+  GridParts parts{
+      .base = overrides("model resnet50; node dgx1-v100; failures.mtbf_gpu 1000 h; checkpoint.bandwidth 100 MB/s"),
+      .axes = {},
+      .where = {},
+      .sample = {}};
   REQUIRE(add_setting({"failures.restart", "10 min,2 h", {}}, parts));
   const Grid grid = Grid::create(parts).value();
   const auto rows = rows_of(grid, {.detail = SweepDetail::kFull, .threads = 1, .shard = {}, .after = {}});
@@ -206,11 +203,10 @@ TEST_CASE("sweep: threads that read for themselves answer as one that does not",
   for (int n = 1; n <= 210; ++n) nodes.steps.push_back({std::to_string(n)});
   Axis networks{.paths = {"network"}, .steps = {}, .where = {}};
   for (int rate = 1; rate <= 100; ++rate) networks.steps.push_back({std::to_string(rate) + " Gb/s"});
-  const Grid grid = Grid::create({.base = {{"model", "alexnet", {}}, {"node", "dgx1-v100", {}}},
-                                  .axes = {nodes, networks},
-                                  .where = {},
-                                  .sample = {}})
-                        .value();
+  const Grid grid =
+      Grid::create(
+          {.base = overrides("model alexnet; node dgx1-v100"), .axes = {nodes, networks}, .where = {}, .sample = {}})
+          .value();
   const auto alone = rows_of(grid, {.detail = SweepDetail::kTime, .threads = 1, .shard = {}, .after = {}});
   REQUIRE(alone.size() == 21'000);
   const std::string expected = bytes_of(alone, grid, SweepDetail::kTime);

@@ -7,17 +7,19 @@
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/scenario.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using Catch::Matchers::Contains;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 
 namespace {
 
 Expected<Scenario> job(std::vector<Override> more) {
-  std::vector<Override> settings{{"model", "resnet50", {}}, {"node", "p3.16xlarge", {}}};
-  settings.insert(settings.end(), more.begin(), more.end());
+  const std::vector<Override> settings = joined(overrides("model resnet50; node p3.16xlarge"), more);
   return resolve(catalog(), settings);
 }
 
@@ -33,9 +35,7 @@ const StepShape kStep{
 }  // namespace
 
 TEST_CASE("training: 90 epochs of ImageNet, by hand", "[unit][whatif]") {
-  const Scenario s =
-      job({{"training.samples", "1281167", {}}, {"training.epochs", "90", {}}, {"energy.carbon", "400 g/kWh", {}}})
-          .value();
+  const Scenario s = job(overrides("training.samples 1281167; training.epochs 90; energy.carbon 400 g/kWh")).value();
   const answer::Training run = train(s, kStep);
   CHECK(run.steps == 90 * 5005);  // 1,281,167 / 256 = 5004.6
   CHECK(run.time().in(seconds) == Approx(45'045));
@@ -48,7 +48,7 @@ TEST_CASE("training: 90 epochs of ImageNet, by hand", "[unit][whatif]") {
 
 TEST_CASE("training: where a GPU's power is known it draws that, and while it waits what it draws idle",
           "[unit][whatif]") {
-  const Scenario s = job({{"training.steps", "1000", {}}}).value();
+  const Scenario s = job(overrides("training.steps 1000")).value();
   StepShape shape = kStep;
   shape.power = answer::PowerPart{.working = watts(250), .idle = watts(50), .limit = watts(300)};
   const answer::Training run = train(s, shape);
@@ -58,11 +58,9 @@ TEST_CASE("training: where a GPU's power is known it draws that, and while it wa
 
 TEST_CASE("training: a GPU of the catalogue that was measured at its limit draws that", "[unit][whatif]") {
   const auto resolved = [](const char* limit) {
-    return resolve(catalog(), std::vector<Override>{{"model", "llama_3_1_8b", {}},
-                                                    {"node", "dgx-h100", {}},
-                                                    {"parallel.zero", "3", {}},
-                                                    {"training.steps", "1000", {}},
-                                                    {"gpu.power_limit", limit, {}}});
+    return resolve(
+        catalog(),
+        overrides("model llama_3_1_8b; node dgx-h100; parallel.zero 3; training.steps 1000; gpu.power_limit {}", limit));
   };
   const auto asked = [&](const char* limit) { return predict(resolved(limit).value()).value(); };
   Scenario unlimited = resolved("700 W").value();
@@ -81,10 +79,8 @@ TEST_CASE("training: a GPU of the catalogue that was measured at its limit draws
   const Time waiting = low.training->time() * (1 - low.training->utilisation);
   const Energy one = low.power->working * (low.training->time() - waiting) + low.power->idle * waiting;
   CHECK(low.training->energy.in(joules) == Approx(8 * one.in(joules)));
-  CHECK_THAT(refused({{"gpu.power_limit", "200 W", {}}}), Contains("nobody measured what work draws on"));
-  const auto below = resolve(
-      catalog(),
-      std::vector<Override>{{"model", "resnet50", {}}, {"node", "dgx-h100", {}}, {"gpu.power_limit", "121 W", {}}});
+  CHECK_THAT(refused(overrides("gpu.power_limit 200 W")), Contains("nobody measured what work draws on"));
+  const auto below = resolve(catalog(), overrides("model resnet50; node dgx-h100; gpu.power_limit 121 W"));
   REQUIRE_FALSE(below);
   CHECK_THAT(to_string(below.error()), Contains("121 W where no kernel runs"));
   // Nobody can have what the card does not take.
@@ -94,10 +90,8 @@ TEST_CASE("training: a GPU of the catalogue that was measured at its limit draws
 }
 
 TEST_CASE("training: shares that somebody stated are reached at any clock", "[unit][whatif]") {
-  const auto p = predict(resolve(catalog(), std::vector<Override>{{"model", "llama_3_1_8b", {}},
-                                                                  {"node", "dgx-h100", {}},
-                                                                  {"efficiency.compute", "70 %", {}}})
-                             .value());
+  const auto p =
+      predict(resolve(catalog(), overrides("model llama_3_1_8b; node dgx-h100; efficiency.compute 70 %")).value());
   CHECK_FALSE(p.value().power);
 }
 
@@ -129,19 +123,19 @@ TEST_CASE("training: steps are evaluated by the epochs of their data set, or a n
     return train(run(std::move(more)), kStep).evaluation.in(seconds);
   };
   // An epoch of ImageNet is 5,005 steps of 256.
-  CHECK(evaluated({{"training.steps", "450450", {}}, {"input.dataset", "imagenet", {}}}) == Approx(90 * 4));
-  CHECK(evaluated({{"training.steps", "450449", {}}, {"input.dataset", "imagenet", {}}}) == Approx(89 * 4));
+  CHECK(evaluated(overrides("training.steps 450450; input.dataset imagenet")) == Approx(90 * 4));
+  CHECK(evaluated(overrides("training.steps 450449; input.dataset imagenet")) == Approx(89 * 4));
   const auto note = [&](std::vector<Override> more) {
     const Scenario s = run(std::move(more));
     return no_evaluation_note(s, train(s, kStep)).value_or("");
   };
-  CHECK(note({{"training.steps", "5005", {}}, {"input.dataset", "imagenet", {}}}).empty());
-  CHECK_THAT(note({{"training.steps", "5004", {}}, {"input.dataset", "imagenet", {}}}),
+  CHECK(note(overrides("training.steps 5005; input.dataset imagenet")).empty());
+  CHECK_THAT(note(overrides("training.steps 5004; input.dataset imagenet")),
              Contains("the run ends before the first, after 1 epoch"));
-  CHECK_THAT(note({{"training.steps", "5005", {}}}), Contains("nobody says how many samples an epoch has"));
-  const std::vector<Override> most{{"training.samples", "25600", {}}, {"training.epochs", "0.9", {}}};
+  CHECK_THAT(note(overrides("training.steps 5005")), Contains("nobody says how many samples an epoch has"));
+  const std::vector<Override> most = overrides("training.samples 25600; training.epochs 0.9");
   CHECK_THAT(note(most), Contains("the run ends before the first"));
-  const auto predicted = predict(run({{"training.steps", "100", {}}})).value();
+  const auto predicted = predict(run(overrides("training.steps 100"))).value();
   CHECK(std::any_of(predicted.notes.begin(), predicted.notes.end(), [](const std::string& one) {
     return one.starts_with("stated, but without effect here: training.evaluation, as nobody says");
   }));
@@ -149,32 +143,31 @@ TEST_CASE("training: steps are evaluated by the epochs of their data set, or a n
 
 TEST_CASE("training: tokens are shared out over sequences, steps stand for themselves", "[unit][whatif]") {
   const auto of_bert = [](std::vector<Override> more) {
-    more.insert(more.begin(), {{"model", "bert_large", {}}, {"node", "p3.16xlarge", {}}});
+    more = joined(overrides("model bert_large; node p3.16xlarge"), more);
     return resolve(catalog(), more).value();
   };
   StepShape step = kStep;
   step.tokens_per_sample = 128;
-  CHECK(train(of_bert({{"training.tokens", "1e6", {}}}), step).steps == 31);  // 1e6 / (256 x 128) = 30.5
-  CHECK(train(of_bert({{"training.tokens", "1e6", {}}, {"training.epochs", "2.5", {}}}), step).steps == 78);
-  const answer::Training steps = train(of_bert({{"training.steps", "1e5", {}}}), step);
+  CHECK(train(of_bert(overrides("training.tokens 1e6")), step).steps == 31);  // 1e6 / (256 x 128) = 30.5
+  CHECK(train(of_bert(overrides("training.tokens 1e6; training.epochs 2.5")), step).steps == 78);
+  const answer::Training steps = train(of_bert(overrides("training.steps 1e5")), step);
   CHECK(steps.steps == 100'000);
   CHECK_FALSE(steps.epochs);
 }
 
 TEST_CASE("training: predict carries the run and its price", "[unit][whatif]") {
-  const auto p =
-      predict(job({{"training.samples", "1.28e6", {}}, {"price", "p3.16xlarge=10 $/h", {}}}).value()).value();
+  const auto p = predict(job(overrides("training.samples 1.28e6; price p3.16xlarge=10 $/h")).value()).value();
   REQUIRE(p.training);
   CHECK(p.training->steps == 1'280'000 / (8 * 64));
   CHECK(p.training->time().in(seconds) == Approx(2500 * p.step_time.in(seconds)));
   CHECK(p.price->in(dollars_per_hour) == Approx(10));
   CHECK(p.training->cost->in(dollars) == Approx(10 * p.training->time().in(hours)));
   CHECK_FALSE(predict(job({}).value()).value().training);
-  CHECK_THAT(refused({{"training.epochs", "1", {}}}), Contains("1 epoch of how many samples"));
+  CHECK_THAT(refused(overrides("training.epochs 1")), Contains("1 epoch of how many samples"));
 }
 
 TEST_CASE("training: what is said of a run that nobody states is named", "[unit][whatif]") {
-  const std::vector<Override> said{{"training.startup", "5 min", {}}, {"energy.carbon", "400 g/kWh", {}}};
+  const std::vector<Override> said = overrides("training.startup 5 min; energy.carbon 400 g/kWh");
   CHECK_THAT(predict(job(said).value()).value().notes.back(),
              Contains("stated, but without effect here: training.startup, energy.carbon, as nobody says how long"));
   std::vector<Override> whole = said;
@@ -182,29 +175,29 @@ TEST_CASE("training: what is said of a run that nobody states is named", "[unit]
   CHECK(unused_of_run(job(whole).value()).empty());
   CHECK(unused_of_run(job({}).value()).empty());
   // How often something is done that takes no time.
-  whole.insert(whole.end(), {{"training.evaluate_every", "2", {}}, {"training.checkpoint_every", "2 h", {}}});
+  whole = joined(whole, overrides("training.evaluate_every 2; training.checkpoint_every 2 h"));
   CHECK(unused_of_run(job(whole).value()) == "training.evaluate_every, training.checkpoint_every");
   CHECK_THAT(predict(job(whole).value()).value().notes.back(), Contains("as nobody says how long one of them takes"));
-  whole.insert(whole.end(), {{"training.evaluation", "40 s", {}}, {"training.checkpoint", "30 s", {}}});
+  whole = joined(whole, overrides("training.evaluation 40 s; training.checkpoint 30 s"));
   CHECK(unused_of_run(job(whole).value()).empty());
 }
 
 TEST_CASE("training: a price of another server says nothing here, a bare one does", "[unit][whatif]") {
-  CHECK(job({{"price", "dgx-a100=12 $/h", {}}}).value().cluster.node.price->in(dollars_per_hour) == Approx(24.48));
-  CHECK(job({{"price", "dgx-a100=12 $/h, P3.16XLARGE=7 $/h", {}}}).value().cluster.node.price->in(dollars_per_hour) ==
+  CHECK(job(overrides("price dgx-a100=12 $/h")).value().cluster.node.price->in(dollars_per_hour) == Approx(24.48));
+  CHECK(job(overrides("price dgx-a100=12 $/h, P3.16XLARGE=7 $/h")).value().cluster.node.price->in(dollars_per_hour) ==
         Approx(7));
-  CHECK(job({{"price", "9 $/h", {}}}).value().price_stated);
-  CHECK_THAT(refused({{"price", "p3.16xlarge=10 $/h, p3.16xlarge=20 $/h", {}}}), Contains("two prices of p3.16xlarge"));
-  CHECK_THAT(refused({{"price", "10 $/h, 20 $/h", {}}}), Contains("two prices of one server"));
-  CHECK(job({{"price", "10 $/h, p3.16xlarge=20 $/h", {}}}).value().cluster.node.price->in(dollars_per_hour) ==
+  CHECK(job(overrides("price 9 $/h")).value().price_stated);
+  CHECK_THAT(refused(overrides("price p3.16xlarge=10 $/h, p3.16xlarge=20 $/h")), Contains("two prices of p3.16xlarge"));
+  CHECK_THAT(refused(overrides("price 10 $/h, 20 $/h")), Contains("two prices of one server"));
+  CHECK(job(overrides("price 10 $/h, p3.16xlarge=20 $/h")).value().cluster.node.price->in(dollars_per_hour) ==
         Approx(20));
   // A stated price is what is paid, spot or not.
-  CHECK(price_of(job({{"price", "9 $/h", {}}, {"price.spot", "yes", {}}}).value())->in(dollars_per_hour) == Approx(9));
+  CHECK(price_of(job(overrides("price 9 $/h; price.spot yes")).value())->in(dollars_per_hour) == Approx(9));
 }
 
 TEST_CASE("training: prices of other servers alone are said to have no effect", "[unit][whatif]") {
   const auto note = [](const char* price) {
-    const auto notes = predict(job({{"price", price, {}}}).value()).value().notes;
+    const auto notes = predict(job(overrides("price {}", price)).value()).value().notes;
     const auto found = std::find_if(notes.begin(), notes.end(), [](const std::string& one) {
       return one.starts_with("stated, but without effect here: the price of");
     });
@@ -218,30 +211,30 @@ TEST_CASE("training: prices of other servers alone are said to have no effect", 
 
 TEST_CASE("training: a run outlasts what a network reaches for minutes", "[unit][whatif]") {
   const auto rate = [](std::vector<Override> more) {
-    more.insert(more.begin(), {{"model", "resnet50", {}}, {"node", "g4dn.xlarge", {}}});
+    more = joined(overrides("model resnet50; node g4dn.xlarge"), more);
     return resolve(catalog(), more).value().cluster.node.network.bandwidth.in(gigabits_per_second);
   };
   CHECK(rate({}) == Approx(25));
-  CHECK(rate({{"training.steps", "1000", {}}}) == Approx(5));
-  CHECK(rate({{"training.steps", "1000", {}}, {"network", "10 Gb/s", {}}}) == Approx(10));  // as stated
-  CHECK(rate({{"input.dataset", "imagenet", {}}}) == Approx(5));
+  CHECK(rate(overrides("training.steps 1000")) == Approx(5));
+  CHECK(rate(overrides("training.steps 1000; network 10 Gb/s")) == Approx(10));  // as stated
+  CHECK(rate(overrides("input.dataset imagenet")) == Approx(5));
 }
 
 TEST_CASE("training: what makes no run is refused", "[unit][whatif]") {
-  CHECK_THAT(refused({{"training.epochs", "90", {}}}),
+  CHECK_THAT(refused(overrides("training.epochs 90")),
              Contains("90 epochs of how many samples") && Contains("--samples"));
-  CHECK_THAT(refused({{"training.samples", "10", {}}, {"training.tokens", "10", {}}}), Contains("state one of them"));
-  CHECK_THAT(refused({{"training.steps", "10", {}}, {"training.epochs", "1", {}}}), Contains("training.steps"));
-  CHECK_THAT(refused({{"training.tokens", "1e6", {}}}), Contains("no sequence of tokens"));
-  CHECK_THAT(refused({{"training.samples", "1.5", {}}}), Contains("'1.5' is not a whole number"));
-  CHECK_THAT(refused({{"training.samples", "0", {}}}), Contains("out of range"));
-  CHECK_THAT(refused({{"training.samples", "-5", {}}}), Contains("out of range"));
-  CHECK_THAT(refused({{"training.epochs", "0", {}}, {"training.samples", "1", {}}}), Contains("not above 0"));
-  CHECK_THAT(refused({{"price", "12", {}}}), Contains("unit") && Contains("$/h"));
-  CHECK_THAT(refused({{"price", "nowhere=12 $/h", {}}}), Contains("nowhere"));
-  CHECK_THAT(refused({{"price", "p3.16xlarge=-1 $/h", {}}}), Contains("negative"));
-  CHECK_THAT(refused({{"price.spot", "yes", {}}}), Contains("spot price of p3.16xlarge"));
-  CHECK_THAT(refused({{"energy.carbon", "400", {}}}), Contains("g/kWh"));
+  CHECK_THAT(refused(overrides("training.samples 10; training.tokens 10")), Contains("state one of them"));
+  CHECK_THAT(refused(overrides("training.steps 10; training.epochs 1")), Contains("training.steps"));
+  CHECK_THAT(refused(overrides("training.tokens 1e6")), Contains("no sequence of tokens"));
+  CHECK_THAT(refused(overrides("training.samples 1.5")), Contains("'1.5' is not a whole number"));
+  CHECK_THAT(refused(overrides("training.samples 0")), Contains("out of range"));
+  CHECK_THAT(refused(overrides("training.samples -5")), Contains("out of range"));
+  CHECK_THAT(refused(overrides("training.epochs 0; training.samples 1")), Contains("not above 0"));
+  CHECK_THAT(refused(overrides("price 12")), Contains("unit") && Contains("$/h"));
+  CHECK_THAT(refused(overrides("price nowhere=12 $/h")), Contains("nowhere"));
+  CHECK_THAT(refused(overrides("price p3.16xlarge=-1 $/h")), Contains("negative"));
+  CHECK_THAT(refused(overrides("price.spot yes")), Contains("spot price of p3.16xlarge"));
+  CHECK_THAT(refused(overrides("energy.carbon 400")), Contains("g/kWh"));
 }
 
 TEST_CASE("training: utilisation is what the energy says", "[unit][whatif]") {
@@ -251,18 +244,15 @@ TEST_CASE("training: utilisation is what the energy says", "[unit][whatif]") {
     CHECK(run.utilisation == Approx(run.energy.in(joules) / (8 * 300.0 * run.time().in(seconds))));
     return run.utilisation;
   };
-  const double steps = check({{"training.steps", "10000", {}}});
+  const double steps = check(overrides("training.steps 10000"));
   CHECK(steps > 0.5);
-  CHECK(check({{"training.steps", "10000", {}}, {"training.startup", "10 h", {}}}) < 0.2);
-  CHECK(check({{"training.steps", "10000", {}},
-               {"failures.mtbf_gpu", "20 h", {}},
-               {"checkpoint.write", "2 min", {}},
-               {"failures.restart", "1 h", {}}}) < steps);
+  CHECK(check(overrides("training.steps 10000; training.startup 10 h")) < 0.2);
+  CHECK(check(overrides("training.steps 10000; failures.mtbf_gpu 20 h; checkpoint.write 2 min; failures.restart 1 h")) <
+        steps);
 }
 
 TEST_CASE("training: the first epoch reads from storage", "[unit][whatif]") {
-  const Scenario s =
-      job({{"input.dataset", "imagenet", {}}, {"training.epochs", "3", {}}, {"precision", "fp16", {}}}).value();
+  const Scenario s = job(overrides("input.dataset imagenet; training.epochs 3; precision fp16")).value();
   const answer::Prediction p = predict(s).value();
   Scenario cold = s;
   cold.input.epoch = plan::Epoch::kFirst;
@@ -272,25 +262,21 @@ TEST_CASE("training: the first epoch reads from storage", "[unit][whatif]") {
   const auto of_epoch = static_cast<double>(p.training->steps) / 3;
   CHECK(p.training->stepping.in(seconds) == Approx(of_epoch * (first + 2 * later)));
   // Kernels are the same in both: 3 epochs take 3 times the energy of one.
-  const Scenario once =
-      job({{"input.dataset", "imagenet", {}}, {"training.epochs", "1", {}}, {"precision", "fp16", {}}}).value();
+  const Scenario once = job(overrides("input.dataset imagenet; training.epochs 1; precision fp16")).value();
   const answer::Prediction one = predict(once).value();
   CHECK(p.training->energy.in(joules) == Approx(3 * one.training->energy.in(joules)));
   const double kernels = (p.breakdown.compute + p.breakdown.memory).in(seconds);
   CHECK(one.training->energy.in(joules) == Approx(8 * 300.0 * kernels * of_epoch));
   CHECK(one.training->utilisation == Approx(kernels / first));
   // Who says which epoch is meant has it throughout.
-  CHECK_FALSE(in_first_epoch(
-      job({{"input.dataset", "imagenet", {}}, {"training.epochs", "3", {}}, {"input.epoch", "later", {}}}).value()));
+  CHECK_FALSE(in_first_epoch(job(overrides("input.dataset imagenet; training.epochs 3; input.epoch later")).value()));
 }
 
 TEST_CASE("training: several servers fill their caches over epochs, each another part", "[unit][whatif]") {
   const auto extra = [](const char* nodes, const char* epochs, const char* cache) {
-    const Scenario s = job({{"input.dataset", "imagenet", {}},
-                            {"nodes", nodes, {}},
-                            {"input.cache", cache, {}},
-                            {"training.epochs", epochs, {}}})
-                           .value();
+    const Scenario s =
+        job(overrides("input.dataset imagenet; nodes {}; input.cache {}; training.epochs {}", nodes, cache, epochs))
+            .value();
     // An epoch is 1,281,167 images: 5,005 steps of 256. Cold steps take 3 times as long as warm ones.
     StepShape shape = kStep;
     shape.first_epoch_step = milliseconds(300);

@@ -13,10 +13,13 @@
 #include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/predictor.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
+using ddlsim::test::joined;
+using ddlsim::test::overrides;
 
 namespace {
 
@@ -49,12 +52,8 @@ class OwnFile {
 };
 
 answer::Prediction all_reduced(const std::string& network, std::vector<Override> more = {}) {
-  std::vector<Override> settings{{"model", "vgg16", {}},
-                                 {"node", "dgx1-v100", {}},
-                                 {"nodes", "4", {}},
-                                 {"strategy", "allreduce", {}},
-                                 {"network", network, {}}};
-  settings.insert(settings.end(), more.begin(), more.end());
+  const std::vector<Override> settings =
+      joined(overrides("model vgg16; node dgx1-v100; nodes 4; strategy allreduce; network {}", network), more);
   return predict(resolve(catalog(), settings).value()).value();
 }
 
@@ -74,7 +73,7 @@ Time collective_time(const std::vector<Override>& settings) {
 TEST_CASE("transport: a copy of a link does what the link does", "[unit][whatif]") {
   const OwnFile mine("links/tcp-100g.yaml", "my-tcp", {{"link: tcp-100g", "link: my-tcp"}});
   const auto on = [](const std::string& network) {
-    return collective_time({{"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"network", network, {}}});
+    return collective_time(overrides("node dgx1-v100; nodes 4; network {}", network));
   };
   CHECK(on(mine.path()) == on("tcp-100g"));
   CHECK(on("roce-100g") < on("tcp-100g"));
@@ -91,8 +90,8 @@ TEST_CASE("transport: nothing jumps between 99 and 100 Gb/s", "[unit][whatif]") 
 
 TEST_CASE("transport: what nobody says is TCP, and the interval reaches to RDMA", "[unit][whatif]") {
   const answer::Prediction open = all_reduced("100 Gb/s");
-  const answer::Prediction tcp = all_reduced("100 Gb/s", {{"network.transport", "tcp", {}}});
-  const answer::Prediction roce = all_reduced("100 Gb/s", {{"network.transport", "roce", {}}});
+  const answer::Prediction tcp = all_reduced("100 Gb/s", overrides("network.transport tcp"));
+  const answer::Prediction roce = all_reduced("100 Gb/s", overrides("network.transport roce"));
   CHECK(assumes_tcp(open));
   CHECK(open.provenance == Provenance::kAssumed);
   CHECK(open.step_time == tcp.step_time);
@@ -106,18 +105,18 @@ TEST_CASE("transport: what nobody says is TCP, and the interval reaches to RDMA"
   CHECK(roce.step_time == all_reduced("roce-100g").step_time);
   // At 10 Gb/s TCP is the faster in the wire: the interval stays what it is.
   const answer::Prediction slow = all_reduced("10 Gb/s");
-  CHECK(slow.interval_90.second == all_reduced("10 Gb/s", {{"network.transport", "tcp", {}}}).interval_90.second);
-  CHECK(slow.interval_90.first <= all_reduced("10 Gb/s", {{"network.transport", "tcp", {}}}).interval_90.first);
+  CHECK(slow.interval_90.second == all_reduced("10 Gb/s", overrides("network.transport tcp")).interval_90.second);
+  CHECK(slow.interval_90.first <= all_reduced("10 Gb/s", overrides("network.transport tcp")).interval_90.first);
 }
 
 TEST_CASE("transport: where RDMA is assumed, the interval reaches to TCP's step", "[unit][whatif]") {
   const auto on = [](std::vector<Override> more) {
-    more.insert(more.begin(), {{"node", "dgx-h100", {}}, {"nodes", "2", {}}, {"precision", "fp16", {}}});
+    more = joined(overrides("node dgx-h100; nodes 2; precision fp16"), more);
     return all_reduced("200 Gb/s", std::move(more));
   };
   const answer::Prediction open = on({});
-  const answer::Prediction tcp = on({{"network.transport", "tcp", {}}});
-  const answer::Prediction roce = on({{"network.transport", "roce", {}}});
+  const answer::Prediction tcp = on(overrides("network.transport tcp"));
+  const answer::Prediction roce = on(overrides("network.transport roce"));
   CHECK(open.step_time == roce.step_time);
   CHECK(tcp.step_time > roce.step_time * 2);
   CHECK(open.interval_90.second >= tcp.step_time);
@@ -134,11 +133,8 @@ TEST_CASE("transport: twice the rate never lengthens a step", "[unit][whatif]") 
         Time last = Time::infinity();
         for (double rate = 1; rate <= 1e6; rate *= 2) {
           CAPTURE(node, strategy, cards, rate);
-          const std::vector<Override> settings{{"model", "vgg16", {}},
-                                               {"node", node, {}},
-                                               {"nodes", "2", {}},
-                                               {"strategy", strategy, {}},
-                                               {"network", cards + std::to_string(rate) + " Gb/s", {}}};
+          const std::vector<Override> settings = overrides("model vgg16; node {}; nodes 2; strategy {}; network {}",
+                                                           node, strategy, cards + std::to_string(rate) + " Gb/s");
           const Time step = predictor.step_time(resolve(catalog(), settings).value()).value();
           CHECK(step <= last * (1 + slack));
           last = step;
@@ -150,22 +146,20 @@ TEST_CASE("transport: twice the rate never lengthens a step", "[unit][whatif]") 
 
 TEST_CASE("transport: a rate leaves open what drives it, a link of the server does not", "[unit][whatif]") {
   const auto transport = [](std::vector<Override> more) {
-    std::vector<Override> settings{{"node", "dgx1-v100", {}}, {"nodes", "4", {}}};
-    settings.insert(settings.end(), more.begin(), more.end());
+    const std::vector<Override> settings = joined(overrides("node dgx1-v100; nodes 4"), more);
     return resolve_cluster(catalog(), settings).value().cluster.node.network.transport.get();
   };
   CHECK(transport({}) == hardware::NetworkTransport::kInfiniband);
-  CHECK_FALSE(transport({{"network", "100 Gb/s", {}}}));
-  CHECK_FALSE(transport({{"network", "ethernet-100g", {}}}));
+  CHECK_FALSE(transport(overrides("network 100 Gb/s")));
+  CHECK_FALSE(transport(overrides("network ethernet-100g")));
   // Whatever order they are stated in.
-  CHECK(transport({{"network.transport", "roce", {}}, {"network", "100 Gb/s", {}}}) ==
-        hardware::NetworkTransport::kRoce);
-  CHECK(transport({{"network.transport", "tcp", {}}}) == hardware::NetworkTransport::kTcp);
+  CHECK(transport(overrides("network.transport roce; network 100 Gb/s")) == hardware::NetworkTransport::kRoce);
+  CHECK(transport(overrides("network.transport tcp")) == hardware::NetworkTransport::kTcp);
 }
 
 TEST_CASE("transport: sockets that move less than the wire are what binds", "[unit][whatif]") {
   const auto bound = [](const std::string& network) {
-    return all_reduced(network, {{"gpus_per_node", "1", {}}, {"gpu", "b200-sxm-180gb", {}}}).bottleneck;
+    return all_reduced(network, overrides("gpus_per_node 1; gpu b200-sxm-180gb")).bottleneck;
   };
   CHECK(bound("tcp-100g") == "transport");  // 32 of 100 Gb/s
   CHECK(bound("tcp-10g") == "network");
@@ -173,15 +167,14 @@ TEST_CASE("transport: sockets that move less than the wire are what binds", "[un
 }
 
 TEST_CASE("transport: parameter servers are reached by what drives the network, unless it is said", "[unit][whatif]") {
-  CHECK(assumes_tcp(all_reduced("100 Gb/s", {{"strategy", "ps", {}}})));
-  CHECK_FALSE(assumes_tcp(all_reduced("100 Gb/s", {{"strategy", "ps", {}}, {"ps.transport", "grpc", {}}})));
-  CHECK_FALSE(assumes_tcp(all_reduced("100 Gb/s", {{"strategy", "ps", {}}, {"efficiency.network", "70%", {}}})));
-  CHECK_FALSE(assumes_tcp(all_reduced("100 Gb/s", {{"nodes", "1", {}}})));
+  CHECK(assumes_tcp(all_reduced("100 Gb/s", overrides("strategy ps"))));
+  CHECK_FALSE(assumes_tcp(all_reduced("100 Gb/s", overrides("strategy ps; ps.transport grpc"))));
+  CHECK_FALSE(assumes_tcp(all_reduced("100 Gb/s", overrides("strategy ps; efficiency.network 70%"))));
+  CHECK_FALSE(assumes_tcp(all_reduced("100 Gb/s", overrides("nodes 1"))));
 }
 
 TEST_CASE("transport: the faster network that is tried is driven as this one", "[unit][whatif]") {
-  const std::vector<Override> base{
-      {"model", "vgg16", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"strategy", "allreduce", {}}};
+  const std::vector<Override> base = overrides("model vgg16; node dgx1-v100; nodes 4; strategy allreduce");
   const auto comparison = what_would_help(catalog(), base).value();
   const auto network = std::find_if(comparison.alternatives.begin(), comparison.alternatives.end(),
                                     [](const auto& one) { return one.name.starts_with("network"); });
@@ -195,9 +188,9 @@ TEST_CASE("transport: GPUs that reach each other through their host sum at that 
           "[unit][whatif]") {
   // Eight RTX 3090 without peer access: two servers of them pushed and pulled in a third of what one takes by itself.
   const auto step = [](const std::string& nodes, const std::string& framework) {
-    const std::vector<Override> settings{{"model", "bert_large", {}}, {"node", "pcie-8x3090", {}},
-                                         {"nodes", nodes, {}},        {"network", "100 Gb/s", {}},
-                                         {"precision", "fp32", {}},   {"strategy", framework, {}}};
+    const std::vector<Override> settings =
+        overrides("model bert_large; node pcie-8x3090; nodes {}; network 100 Gb/s; precision fp32; strategy {}", nodes,
+                  framework);
     return predict(resolve(catalog(), settings).value()).value().step_time;
   };
   CHECK(step("2", "byteps") > step("1", "pytorch-ddp") * 0.9);
@@ -207,9 +200,7 @@ TEST_CASE("tuning: a GPU's architecture is a name", "[unit][whatif]") {
   const OwnFile renamed(
       "gpus/h100-sxm5-80gb.yaml", "my-h100",
       {{"gpu: h100-sxm5-80gb", "gpu: my-h100"}, {"architecture: Hopper", "architecture: Grasshopper"}});
-  const auto on = [](const std::string& gpu) {
-    return std::vector<Override>{{"node", "dgx-h100", {}}, {"gpu", gpu, {}}};
-  };
+  const auto on = [](const std::string& gpu) { return overrides("node dgx-h100; gpu {}", gpu); };
   CHECK(collective_time(on(renamed.path())) == collective_time(on("h100-sxm5-80gb")));
   CHECK_FALSE(cost::communicator_of(resolve_cluster(catalog(), on(renamed.path())).value()).tuning_assumed);
 }
@@ -219,7 +210,7 @@ TEST_CASE("tuning: where a file does not say, the answer is assumed", "[unit][wh
       "gpus/h100-sxm5-80gb.yaml", "my-h100",
       {{"gpu: h100-sxm5-80gb", "gpu: my-h100"}, {"\nnccl_tuning: hopper", ""}, {"  nccl_tuning:", "  # nccl_tuning:"}});
   const auto on = [](const std::string& gpu) {
-    std::vector<Override> settings{{"model", "vgg16", {}}, {"node", "dgx-h100", {}}, {"strategy", "allreduce", {}}};
+    std::vector<Override> settings = overrides("model vgg16; node dgx-h100; strategy allreduce");
     for (const char* share : {"compute", "memory", "pcie"}) {
       settings.push_back({std::string("efficiency.") + share, "50 %", {}});
     }
@@ -236,9 +227,8 @@ TEST_CASE("tuning: where a file does not say, the answer is assumed", "[unit][wh
 TEST_CASE("network: what joins a server's GPUs is no matter of one GPU, nor of eight behind a slow card",
           "[unit][whatif]") {
   const auto step = [](const char* node, const char* gpus, const char* inside) {
-    const std::vector<Override> settings{{"model", "resnet50", {}},  {"node", node, {}},
-                                         {"nodes", "4", {}},         {"gpus_per_node", gpus, {}},
-                                         {"network", "25 Gb/s", {}}, {"gpu_interconnect", inside, {}}};
+    const std::vector<Override> settings = overrides(
+        "model resnet50; node {}; nodes 4; gpus_per_node {}; network 25 Gb/s; gpu_interconnect {}", node, gpus, inside);
     return predict(resolve(catalog(), settings).value())->step_time.in(milliseconds);
   };
   for (const char* node : {"dgx-a100", "dgx1-v100", "dgx-h100"}) {
@@ -253,7 +243,7 @@ TEST_CASE("network: what joins a server's GPUs is no matter of one GPU, nor of e
 
 TEST_CASE("transport: what carries servers' messages drives their ports, said or assumed", "[unit][whatif]") {
   const auto step = [](const std::string& network, const std::string& transport) {
-    std::vector<Override> stated{{"strategy", "ps", {}}};
+    std::vector<Override> stated = overrides("strategy ps");
     if (!transport.empty()) stated.push_back({"ps.transport", transport, {}});
     return all_reduced(network, stated).step_time;
   };

@@ -4,10 +4,12 @@
 
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
 using namespace ddlsim::whatif;
+using ddlsim::test::overrides;
 
 namespace {
 
@@ -157,8 +159,7 @@ TEST_CASE("validate: tokens are the encoder's, or as many as the source counts",
 }
 
 TEST_CASE("cost: a step that is captured as graphs has no work on samples in it", "[unit][whatif]") {
-  const std::vector<Override> job{
-      {"model", "maskrcnn_resnet50_fpn", {}}, {"node", "dgx1-v100", {}}, {"batch", "4", {}}};
+  const std::vector<Override> job = overrides("model maskrcnn_resnet50_fpn; node dgx1-v100; batch 4");
   auto scenario = resolve(catalog(), job).value();
   const Time before = predict(scenario)->step_time;
   scenario.cuda_graphs = true;
@@ -170,7 +171,7 @@ TEST_CASE("cost: a step that is captured as graphs has no work on samples in it"
 
 TEST_CASE("validate: what is stated holds for every row, and goes before what it says", "[unit][whatif]") {
   const CaseSet set{"own", {resnet_on(1, 800), resnet_on(8, 6000)}};
-  const ValidateOptions slower{Anchor::kNone, {{"gpu.memory_bandwidth", "450 GB/s", {}}, {"batch", "64", {}}}};
+  const ValidateOptions slower{Anchor::kNone, overrides("gpu.memory_bandwidth 450 GB/s; batch 64")};
   const auto before = validate(catalog(), {&set, 1}, {}).value().all;
   const auto after = validate(catalog(), {&set, 1}, slower).value().all;
   REQUIRE(after.cases.size() == 2);
@@ -179,7 +180,7 @@ TEST_CASE("validate: what is stated holds for every row, and goes before what it
   CHECK(read.result.predicted == after.cases[1].predicted);
   CHECK(std::count(read.settings.begin(), read.settings.end(), std::pair<std::string, std::string>("batch", "64")) ==
         1);
-  const auto unknown = validate(catalog(), {&set, 1}, {Anchor::kNone, {{"sofware", "none", {}}}});
+  const auto unknown = validate(catalog(), {&set, 1}, {Anchor::kNone, overrides("sofware none")});
   REQUIRE_FALSE(unknown);
   CHECK(unknown.error().code == ErrorCode::kNotFound);
 }
@@ -210,8 +211,7 @@ TEST_CASE("validate: one row in full is the row among the others", "[unit][whati
 }
 
 TEST_CASE("predict: a measured step is met by a factor on GPU time", "[unit][whatif]") {
-  Scenario scenario =
-      resolve(catalog(), std::vector<Override>{{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}}).value();
+  Scenario scenario = resolve(catalog(), overrides("model resnet50; node dgx1-v100")).value();
   const Time predicted = predict(scenario).value().step_time;
   const double factor = fit_gpu_time(scenario, predicted * 2.0).value();
   CHECK(factor > 1.5);

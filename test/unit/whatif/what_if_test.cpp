@@ -5,19 +5,19 @@
 #include "catalog.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/whatif/compare.h"
-#include "ddlsim/whatif/elasticity.h"
-#include "ddlsim/whatif/predict.h"
 #include "dgx1_job.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using Catch::Matchers::Contains;
 using ddlsim::test::catalog;
 using ddlsim::test::dgx1_job;
 using namespace ddlsim::whatif;
+using ddlsim::test::overrides;
 
 TEST_CASE("what-if: the changes are told apart from the baseline", "[unit][whatif]") {
-  const std::vector<Change> changes{{"", {{"network", "100 Gb/s", {}}}}, {"ring", {{"strategy", "allreduce", {}}}}};
-  const auto base = dgx1_job({{"nodes", "4", {}}, {"strategy", "ps", {}}});
+  const std::vector<Change> changes{{"", overrides("network 100 Gb/s")}, {"ring", overrides("strategy allreduce")}};
+  const auto base = dgx1_job(overrides("nodes 4; strategy ps"));
   const auto comparison = compare(catalog(), base, changes).value();
   REQUIRE(comparison.alternatives.size() == 2);
   CHECK(comparison.alternatives[0].name == "network = 100 Gb/s");
@@ -29,7 +29,7 @@ TEST_CASE("what-if: the changes are told apart from the baseline", "[unit][whati
 }
 
 TEST_CASE("what-if: more nodes are compared by throughput", "[unit][whatif]") {
-  const std::vector<Change> changes{{"", {{"nodes", "2", {}}}}};
+  const std::vector<Change> changes{{"", overrides("nodes 2")}};
   const auto comparison = compare(catalog(), dgx1_job(), changes).value();
   CHECK(comparison.alternatives[0].speedup > 1.5);
   CHECK(comparison.alternatives[0].prediction.step_time >= comparison.baseline.step_time);
@@ -43,14 +43,14 @@ TEST_CASE("what-if: more GPUs with the same batch are compared by their step", "
     const std::string text = report::render(comparison, report::Format::kText);
     return text.substr(0, text.find('\n'));
   };
-  const std::string slower = first_line({{"nodes", "2", {}}, {"network", "1 Gb/s", {}}});
+  const std::string slower = first_line(overrides("nodes 2; network 1 Gb/s"));
   CHECK_THAT(slower, Contains("x slower: step "));
   CHECK_THAT(slower, !Contains("throughput") && !Contains("512 -> 512"));
-  CHECK_THAT(first_line({{"nodes", "2", {}}, {"global_batch", "1024", {}}}), Contains("x the throughput: "));
+  CHECK_THAT(first_line(overrides("nodes 2; global_batch 1024")), Contains("x the throughput: "));
 }
 
 TEST_CASE("what-if: without a change, every upgradable part is tried and ranked", "[unit][whatif]") {
-  const auto comparison = what_would_help(catalog(), dgx1_job({{"nodes", "4", {}}, {"strategy", "ps", {}}})).value();
+  const auto comparison = what_would_help(catalog(), dgx1_job(overrides("nodes 4; strategy ps"))).value();
   std::vector<std::string> tried;
   double last = 1e300;
   for (const auto& alternative : comparison.alternatives) {
@@ -62,12 +62,12 @@ TEST_CASE("what-if: without a change, every upgradable part is tried and ranked"
     INFO(part);
     CHECK(std::count(tried.begin(), tried.end(), part) >= 1);
   }
-  const auto alone = what_would_help(catalog(), dgx1_job({{"gpus_per_node", "1", {}}})).value();
+  const auto alone = what_would_help(catalog(), dgx1_job(overrides("gpus_per_node 1"))).value();
   CHECK(alone.skipped.size() >= 3);  // network, nvlink, strategy: not used
 }
 
 TEST_CASE("what-if: another GPU leaves the server's PCIe and takes its price away", "[unit][whatif]") {
-  const std::vector<Override> rented{{"model", "resnet50", {}}, {"node", "p3.16xlarge", {}}};
+  const std::vector<Override> rented = overrides("model resnet50; node p3.16xlarge");
   const Scenario old = resolve(catalog(), rented).value();
   std::vector<Override> swapped = rented;
   swapped.push_back({"gpu", "h100-sxm5-80gb", {}});
@@ -79,27 +79,21 @@ TEST_CASE("what-if: another GPU leaves the server's PCIe and takes its price awa
 }
 
 TEST_CASE("what-if: what does not fit is never what helps most", "[unit][whatif]") {
-  const auto comparison = what_would_help(catalog(), std::vector<Override>{{"model", "dlrm", {}},
-                                                                           {"node", "dgx1-v100", {}},
-                                                                           {"nodes", "4", {}},
-                                                                           {"network", "1 Gb/s", {}},
-                                                                           {"strategy", "ps", {}}})
-                              .value();
+  const auto comparison =
+      what_would_help(catalog(), overrides("model dlrm; node dgx1-v100; nodes 4; network 1 Gb/s; strategy ps")).value();
   CHECK(comparison.alternatives.front().prediction.fits == true);
   CHECK(comparison.alternatives.back().prediction.fits == false);  // every GPU holding all tables
 }
 
 TEST_CASE("what-if: images are not compared with sequences", "[unit][whatif]") {
-  const std::vector<Change> changes{{"", {{"model", "bert_base", {}}}}};
+  const std::vector<Change> changes{{"", overrides("model bert_base")}};
   const auto comparison = compare(catalog(), dgx1_job(), changes);
   REQUIRE_FALSE(comparison);
   CHECK(comparison.error().message.find("cannot be compared") != std::string::npos);
 }
 
 TEST_CASE("what-if: twice the PCIe is twice of both its links", "[unit][whatif]") {
-  const auto comparison =
-      what_would_help(catalog(), std::vector<Override>{{"model", "resnet50", {}}, {"node", "p4d.24xlarge", {}}})
-          .value();
+  const auto comparison = what_would_help(catalog(), overrides("model resnet50; node p4d.24xlarge")).value();
   for (const auto& alternative : comparison.alternatives) {
     if (alternative.changes.front().first != "pcie") continue;
     REQUIRE(alternative.changes.size() == 2);
@@ -110,15 +104,15 @@ TEST_CASE("what-if: twice the PCIe is twice of both its links", "[unit][whatif]"
 
 TEST_CASE("what-if: a price that names no server is of the baseline's kind alone", "[unit][whatif]") {
   const auto price = [](const char* stated, std::vector<Override> change) {
-    const auto base = dgx1_job({{"price", stated, {}}, {"training.steps", "1000", {}}});
+    const auto base = dgx1_job(overrides("price {}; training.steps 1000", stated));
     const auto comparison = compare(catalog(), base, std::vector{Change{"", std::move(change)}}).value();
     return comparison.alternatives.front().prediction.price.value().in(dollars_per_hour);
   };
   const auto listed = catalog().node("p4d.24xlarge").value().price.value().in(dollars_per_hour);
-  CHECK(price("5 $/h", {{"node", "p4d.24xlarge", {}}}) == Approx(listed));
-  CHECK(price("5 $/h, p4d.24xlarge=7 $/h", {{"node", "p4d.24xlarge", {}}}) == Approx(7));
-  CHECK(price("5 $/h", {{"node", "p4d.24xlarge", {}}, {"price", "9 $/h", {}}}) == Approx(9));
-  CHECK(price("5 $/h", {{"nodes", "2", {}}}) == Approx(2 * 5));
+  CHECK(price("5 $/h", overrides("node p4d.24xlarge")) == Approx(listed));
+  CHECK(price("5 $/h, p4d.24xlarge=7 $/h", overrides("node p4d.24xlarge")) == Approx(7));
+  CHECK(price("5 $/h", overrides("node p4d.24xlarge; price 9 $/h")) == Approx(9));
+  CHECK(price("5 $/h", overrides("nodes 2")) == Approx(2 * 5));
 }
 
 TEST_CASE("what-if: what changes no step says what it changes", "[unit][whatif]") {
