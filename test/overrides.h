@@ -20,6 +20,10 @@ std::vector<whatif::Override> overrides(fmt::format_string<T...> words, T&&... v
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view one = rest.substr(0, rest.find("; "));
     rest.remove_prefix(std::min(one.size() + 2, rest.size()));
+    if (one.front() >= '0' && one.front() <= '9' && !list.empty()) {  // of measured.steps the next run
+      list.back().value.append("; ").append(one);
+      continue;
+    }
     const std::size_t space = one.find(' ');
     list.push_back({std::string(one.substr(0, space)), std::string(one.substr(space + 1)), {}});
   }
