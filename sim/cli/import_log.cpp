@@ -37,10 +37,12 @@ std::optional<std::int64_t> global_batch_of(const importers::TrainingLog& log, c
 std::string batch_columns(const importers::TrainingLog& log, const LogFlags& flags) {
   const std::int64_t batch = flags.batch > 0 ? flags.batch : log.batch.value_or(0);
   const auto global = global_batch_of(log, flags);
-  const std::int64_t pass = batch * log.replicas.value_or(0);
-  const bool whole = global && pass > 0 && *global % pass == 0;
-  return fmt::format("{},{},{}", batch == 0 ? "" : std::to_string(batch), whole ? std::to_string(*global / pass) : "",
-                     global ? std::to_string(*global) : "");
+  const std::int64_t replicas = log.replicas.value_or(0);
+  // Beyond a step's samples no pass is part of it, and counts need not multiply.
+  const bool possible = global && batch > 0 && replicas > 0 && batch <= *global / replicas;
+  const bool whole = possible && *global % (batch * replicas) == 0;
+  return fmt::format("{},{},{}", batch == 0 ? "" : std::to_string(batch),
+                     whole ? std::to_string(*global / (batch * replicas)) : "", global ? std::to_string(*global) : "");
 }
 
 std::string split_columns(const importers::TrainingLog& log) {
@@ -72,6 +74,10 @@ Expected<std::string> row_of(const std::string& file, const LogFlags& flags) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("--global-batch {}, but the log's is {}", flags.global_batch, *log->global_batch),
                 {file, 1, 1});
+  }
+  if (flags.batch > 0 && log->batch && *log->batch != flags.batch) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--batch {}, but the log's micro-batch is {}", flags.batch, *log->batch), {file, 1, 1});
   }
   if (flags.nodes == 0 && gpus > 1) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("no log says in how many servers its {} GPUs were", gpus),
