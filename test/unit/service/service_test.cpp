@@ -297,6 +297,8 @@ TEST_CASE("service: from afar no value names a file", "[service]") {
     CHECK_THAT(refused(far, "predict", test::request_of(job)).message, Contains("files cannot be named from afar"));
     CHECK_THAT(refused(far, "what-if", with(kJob, "\"vs\": [{\"" + path + "\": \"" + value + "\"}]")).message,
                Contains("files cannot be named from afar"));
+    const std::string curve = "\"curve\": \"" + path + "=25 Gb/s," + value + "\"";
+    CHECK_THAT(refused(far, "predict", with(kJob, curve)).message, Contains("files cannot be named from afar"));
   }
   CHECK_THAT(refused(far, "stalls", with(kJob, R"("one_server": "/etc/passwd")")).message, Contains("from afar"));
   // Rates, prices and names with a stroke stay what they are.
