@@ -161,6 +161,22 @@ TEST_CASE("edges: files that a scenario names are found beside it", "[hostile][e
       folder.file("found.yaml", "model: mine.yaml\nnode: dgx1-v100\nmeasured: {runs: runs.csv}\n");
   const Outcome corrected = run_shell("cd / && $DDLSIM predict -f '" + found + "' --json", folder.path());
   CHECK_THAT(corrected.err, !Contains("runs.csv'"));
+  const std::string rates =
+      folder.file("rates.yaml", "failures: rates\nname: ours\nmtbf_node: 1488 h\nsources: {mtbf_node: x}\n");
+  const std::string failing = folder.file("failing.yaml", "model: resnet50\nnode: dgx1-v100\nfailures: rates.yaml\n");
+  CHECK_THAT(run_shell("cd / && $DDLSIM predict -f '" + failing + "' --goodput", folder.path()).err,
+             !Contains("rates"));
+  // A job that is kept elsewhere names its own files, whatever lies there.
+  const std::string own = folder.file("own.csv", "gpus,nodes,step\n8,1,1 ms\n");
+  const std::string kept = (folder.path() / "kept").string();
+  const Outcome made = run_shell("mkdir kept && echo 'model: x' > kept/mine.yaml && $DDLSIM calibrate job '" + own +
+                                     "' --model mine.yaml "
+                                     "--node dgx1-v100 -o kept/job.yaml && cd / && $DDLSIM predict -f '" +
+                                     kept + "/job.yaml'",
+                                 folder.path());
+  INFO(made.err);
+  CHECK(made.status == 0);
+  CHECK_THAT(made.out, Contains("step 1 ms"));
 }
 
 TEST_CASE("edges: - is standard input wherever a file is read", "[hostile][edges]") {
