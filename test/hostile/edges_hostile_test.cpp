@@ -285,6 +285,18 @@ TEST_CASE("edges: a trace without gradients answers for one GPU alone", "[hostil
   CHECK_THAT(answered(plus(job, {"--gpus-per-node", "1"})), Contains("nothing is communicated"));
 }
 
+TEST_CASE("edges: an alternative that cannot be is said beside a table of numbers too", "[hostile][edges]") {
+  const Words asked{"what-if", "--model", "gpt2", "--node", "dgx-a100", "--vs",
+                    "--set",   "nodes=2", "--vs", "--tp",   "3"};
+  for (const Words& shape : {Words{"--format", "csv"}, Words{"--columns", "nemo"}}) {
+    Words words = asked;
+    words.insert(words.begin() + 1, shape.begin(), shape.end());
+    const Outcome run = run_program(words);
+    CHECK(run.status == 0);
+    CHECK_THAT(run.err, Contains("not tried: ") && Contains("8 GPUs are not a multiple of tensor 3"));
+  }
+}
+
 TEST_CASE("edges: a job that does not fit says so first, and what makes it fit stands apart", "[hostile][edges]") {
   const std::string some = answered({"what-if", "--model", "bert_large", "--node", "dgx1-v100", "--batch", "64"});
   CHECK_THAT(some, StartsWith("the job does not fit its GPUs: "));
