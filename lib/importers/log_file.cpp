@@ -119,8 +119,13 @@ class LogReader {
  private:
   [[nodiscard]] SourceLocation here() const { return {file_, number_, 1}; }
 
-  /// The first line of a step decides.
+  /// The first line of a step decides; but programs that count every step say more than MLPerf's lines among theirs.
   bool is(LogFormat format) {
+    const bool among = known_ && log_.format == LogFormat::kMlperf && format != LogFormat::kTrainer;
+    if (among && format != LogFormat::kMlperf) {
+      log_.steps.clear();
+      known_ = false;
+    }
     if (!known_) log_.format = format;
     known_ = true;
     return log_.format == format;
@@ -167,6 +172,7 @@ class LogReader {
         {"processes registered. Starting with ", log_.gpus, "world size"},
         {" world_size ..", log_.gpus, "world size"},
         {"data-parallel size:", log_.replicas, "data-parallel size"},
+        {" data_parallel_size ..", log_.replicas, "data-parallel size"},
         {"tensor-model-parallel size:", log_.tensor, "tensor-parallel size"},
         {" tensor_model_parallel_size ..", log_.tensor, "tensor-parallel size"},
         {"pipeline-model-parallel size:", log_.pipeline, "pipeline's size"},
@@ -377,7 +383,7 @@ class LogReader {
       }
     }
     if (!line->step) return {};
-    if (!is(LogFormat::kMlperf)) return several("programs");
+    if (!is(LogFormat::kMlperf)) return {};  // its steps say more
     if (line->instead) log_.steps.clear();
     return keep_step(*line->step);
   }

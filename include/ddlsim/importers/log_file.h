@@ -1,6 +1,7 @@
 // Step times out of the logs that training programs write.
 //
-// The first line that looks like one decides whose log it is; other lines are passed over:
+// The first line that looks like one decides whose log it is; other lines are passed over, MLPerf's too among steps of
+// Megatron-LM, NeMo or torchtitan:
 //   megatron     "iteration 100/ 500 | ... | elapsed time per iteration (ms): 5432.1 | ... global batch size: 1024 |",
 //                with "world size: 64", "data-parallel size: 8", "tensor-model-parallel size: 4" and its kind, and
 //                "micro_batch_size .... 1" from its start; of its arguments those that say how the model was split and

@@ -361,6 +361,17 @@ TEST_CASE("log: MLPerf's blocks and epochs count the samples that they say", "[u
   const auto by_block = read(job + begin + blocks + end);
   REQUIRE(by_block->steps.size() == 2);
   CHECK(by_block->step().in(seconds) == Approx(400.0 / 384));
+  // Among the steps of a program that counts each of them, before or after.
+  const std::string steps =
+      " iteration 1/ 9 | elapsed time per iteration (ms): 1000.0 | global batch size: 32 |\n"
+      " iteration 2/ 9 | elapsed time per iteration (ms): 1030.0 | global batch size: 32 |\n";
+  for (const std::string& mixed : {job + steps + begin + blocks + end, job + begin + blocks + steps + end}) {
+    const auto counted = read(mixed);
+    REQUIRE(counted);
+    CHECK(counted->format == LogFormat::kMegatron);
+    CHECK(in_seconds(*counted) == std::vector<double>{1, 1.03});
+    CHECK(counted->tensor == 4);
+  }
   // Three quarters of an epoch, one that is numbered by its start and its end, and numbers that may be samples.
   const auto from_to = [&](double first, double last) {
     return said("global_batch_size", "100", 1) + said("train_samples", "4000", 1) +
