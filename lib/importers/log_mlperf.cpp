@@ -9,10 +9,9 @@
 #include "log_text.h"
 
 namespace ddlsim::importers {
+namespace {
 
 using Json = nlohmann::json;
-
-namespace {
 
 constexpr std::string_view kBatch = "global_batch_size";
 constexpr std::string_view kSamples = "train_samples";
@@ -29,7 +28,7 @@ std::optional<double> number_in(const Json& value) {
   return plain ? number(text) : std::nullopt;
 }
 
-std::optional<double> member(const Json& object, const char* name) {
+std::optional<double> number_at(const Json& object, const char* name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
   return !object.is_object() || found == object.end() ? std::nullopt : number_in(*found);
 }
@@ -70,7 +69,7 @@ MlperfLine MlperfLog::by_interval(By by, const Mark& start, const Mark& stop, st
   return steps < 1 ? line : step_by(by, milliseconds(took / steps));
 }
 
-Expected<MlperfLine> MlperfLog::count_of(const std::string& key, const Json& value, bool split,
+Expected<MlperfLine> MlperfLog::count_of(const std::string& key, const nlohmann::json& value, bool split,
                                          const SourceLocation& here) {
   MlperfLine line;
   if (value.is_null()) return line;  // says nothing
@@ -98,14 +97,14 @@ Expected<MlperfLine> MlperfLog::read(std::string_view text, const SourceLocation
   if (key == kBatch || key == kSamples || split) return count_of(key, value, split, here);
   if (key == "drop_last" && value.is_boolean()) drops_last_ = value.get<bool>();
   if (key == "tracked_stats" && value.is_object()) {
-    double step = member(value, "train_step_time").value_or(0);
-    const double rate = member(value, "throughput").value_or(0);
+    double step = number_at(value, "train_step_time").value_or(0);
+    const double rate = number_at(value, "throughput").value_or(0);
     if (step <= 0 && rate > 0 && batch_ > 0) step = batch_ / rate;
     return step > 0 ? step_by(By::kStatistics, seconds(step)) : line;
   }
   const Json metadata = json.value("metadata", Json());
   const double when = json.contains("time_ms") && json["time_ms"].is_number() ? json["time_ms"].get<double>() : 0;
-  const Mark mark{when, member(metadata, "samples_count"), member(metadata, "epoch_num")};
+  const Mark mark{when, number_at(metadata, "samples_count"), number_at(metadata, "epoch_num")};
   constexpr std::array<std::string_view, 2> kIntervals{"epoch", "block"};
   for (std::size_t i = 0; i < kIntervals.size(); ++i) {
     if (!key.starts_with(kIntervals[i])) continue;
