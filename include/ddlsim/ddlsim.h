@@ -80,7 +80,8 @@ DDLSIM_API ddlsim_code ddlsim_ask(ddlsim_handle catalog, const char* command, co
 
 /* The step time of `points` jobs: `job` (a map of settings) with `settings` of them changed, point by point. Value
  * values[p * settings + s] is setting paths[s] in the unit units[s] ("Gb/s", "us", "" for counts) at point p; it is
- * read as the decimal number that gives these very bits, so a count must be a whole number. times[p] gets the step in
+ * read as the decimal number that gives these very bits, so a count must be a whole number. Measured runs in `job`
+ * (measured.step, ...) are of `job` as it stands, and correct every point, as in a sweep. times[p] gets the step in
  * seconds, or NaN; codes[p], where `codes` is not NULL, why. The code is DDLSIM_OK when all points have an answer, else
  * that of the first that has none; `error` (may be NULL) then gets its text, which has the number of the point as
  * "point". When the question itself is wrong, no time and no code is written. */

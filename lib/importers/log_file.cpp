@@ -3,21 +3,19 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <istream>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "ddlsim/io/table_file.h"
 #include "ddlsim/support/quantity_io.h"
+#include "log_mlperf.h"
+#include "log_text.h"
 #include "megatron_schedule.h"
 
 namespace ddlsim::importers {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::string_view kMegatronStep = "elapsed time per iteration (ms):";
 constexpr std::string_view kNemoStep = "train_step_timing in s";
@@ -28,16 +26,6 @@ constexpr std::string_view kVirtualLayers = " num_layers_per_virtual_pipeline_st
 constexpr std::string_view kVirtualStages = " num_virtual_stages_per_pipeline_rank ..";
 constexpr std::string_view kVirtualSize = " virtual_pipeline_model_parallel_size ..";
 
-/// What follows a key, without spaces, dots (of Megatron's list of arguments), colon and equals sign.
-std::optional<std::string_view> after(std::string_view line, std::string_view key) {
-  const std::size_t at = line.find(key);
-  if (at == std::string_view::npos) return std::nullopt;
-  std::string_view rest = line.substr(at + key.size());
-  const std::size_t first = rest.find_first_not_of(" .:=");
-  if (first == std::string_view::npos) return std::string_view{};
-  return rest.substr(first);
-}
-
 /// What follows a key in quotes, as in Python's or JSON's dictionaries, and its colon.
 std::optional<std::string_view> after_quoted(std::string_view line, std::string_view key) {
   const std::size_t at = line.find(key);
@@ -47,51 +35,26 @@ std::optional<std::string_view> after_quoted(std::string_view line, std::string_
   return rest.substr(std::min(rest.find_first_not_of(" \"':"), rest.size()));
 }
 
-/// A number with thousands separators, as far as it goes.
-std::optional<double> number(std::string_view text) {
-  std::string digits;
-  for (const char c : text) {
-    if (c == ',') continue;
-    if (std::string_view("0123456789.eE+-").find(c) == std::string_view::npos) break;
-    digits += c;
+/// Every name of a list and its number: "['dp_shard', 'tp'], [4, 8]".
+std::vector<std::pair<std::string_view, double>> named_numbers(std::string_view lists) {
+  std::vector<std::pair<std::string_view, double>> all;
+  const std::size_t middle = lists.find("], [");
+  if (middle == std::string_view::npos) return all;
+  std::string_view names = lists.substr(0, middle);
+  std::string_view numbers = lists.substr(middle + 4);
+  numbers = numbers.substr(0, numbers.find(']'));
+  while (!numbers.empty()) {
+    const std::size_t end = std::min(numbers.find(','), numbers.size());
+    const double value = number(numbers.substr(0, end)).value_or(0);
+    const std::size_t open = std::min(names.find('\''), names.size());
+    const std::size_t close = std::min(names.find('\'', open + 1), names.size());
+    all.emplace_back(names.substr(open, close - open), value);
+    names.remove_prefix(std::min(close + 1, names.size()));
+    numbers.remove_prefix(std::min(end + 1, numbers.size()));
+    numbers.remove_prefix(std::min(numbers.find_first_not_of(' '), numbers.size()));
   }
-  double value = 0;
-  const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (status != std::errc{} || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
-/// Of what a list's end has: "4, 8]".
-double product(std::string_view list) {
-  double all = 1;
-  list = list.substr(0, list.find(']'));
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(','), list.size());
-    all *= number(list.substr(0, end)).value_or(0);
-    list.remove_prefix(std::min(end + 1, list.size()));
-    list.remove_prefix(std::min(list.find_first_not_of(' '), list.size()));
-  }
+  for (auto& [name, value] : all) name.remove_prefix(std::min<std::size_t>(1, name.size()));
   return all;
-}
-
-/// A count: a whole number of at least one, and no more than the largest of other files (1e15).
-std::optional<std::int64_t> whole(double value) {
-  if (!(value >= 1) || value > 1e15 || std::floor(value) != value) return std::nullopt;
-  return static_cast<std::int64_t>(value);
-}
-
-std::optional<std::int64_t> whole(std::string_view text) {
-  const auto value = number(text);
-  return value ? whole(*value) : std::nullopt;
-}
-
-/// A number, or one in quotes, as some loggers write it.
-std::optional<double> number_in(const Json& value) {
-  if (value.is_number()) return value.get<double>();
-  if (!value.is_string()) return std::nullopt;
-  const auto& text = value.get_ref<const std::string&>();
-  const bool plain = !text.empty() && text.find_first_not_of("0123456789.eE+-") == std::string::npos;
-  return plain ? number(text) : std::nullopt;
 }
 
 /// What a step may take: no GPU launches a kernel in a nanosecond, and no step lasts a month.
@@ -132,14 +95,22 @@ class LogReader {
     std::string line;
     while (std::getline(stream, line)) {
       ++number_;
-      drop_colours(line);
-      if (auto read = read_line(line); !read) return tl::unexpected<Error>(read.error());
+      // Bars of progress write one line over and over, each after a carriage return.
+      for (std::string_view rest = line; !rest.empty();) {
+        const std::size_t end = std::min(rest.find('\r'), rest.size());
+        std::string part(rest.substr(0, end));
+        drop_colours(part);
+        if (auto read = read_line(part); !read) return tl::unexpected<Error>(read.error());
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+      }
     }
     if (log_.steps.empty()) {
-      return fail(ErrorCode::kParse, "no step in this log", {file_, number_, 1},
-                  {"known: Megatron-LM's 'elapsed time per iteration (ms)', NeMo's 'train_step_timing in s', "
-                   "torchtitan's 'step: N loss: ...' with times of day, MLPerf's ':::MLLOG' with tracked_stats or "
-                   "epochs, Hugging Face Trainer's 'train_steps_per_second'"});
+      std::vector<std::string> notes = std::move(log_.notes);
+      notes.emplace_back(
+          "known: Megatron-LM's 'elapsed time per iteration (ms)', NeMo's 'train_step_timing in s', torchtitan's "
+          "'step: N loss: ...' with times of day, MLPerf's ':::MLLOG' with tracked_stats, blocks or epochs, Hugging "
+          "Face Trainer's 'train_steps_per_second'");
+      return fail(ErrorCode::kParse, "no step in this log", {file_, number_, 1}, std::move(notes));
     }
     settle_arguments();
     return std::move(log_);
@@ -148,8 +119,13 @@ class LogReader {
  private:
   [[nodiscard]] SourceLocation here() const { return {file_, number_, 1}; }
 
-  /// The first line of a step decides.
+  /// The first line of a step decides; but programs that count every step say more than MLPerf's lines among theirs.
   bool is(LogFormat format) {
+    const bool among = known_ && log_.format == LogFormat::kMlperf && format != LogFormat::kTrainer;
+    if (among && format != LogFormat::kMlperf) {
+      log_.steps.clear();
+      known_ = false;
+    }
     if (!known_) log_.format = format;
     known_ = true;
     return log_.format == format;
@@ -159,6 +135,7 @@ class LogReader {
     if (line.find(kMllog) != std::string_view::npos) return read_mllog(line.substr(line.find(kMllog) + kMllog.size()));
     if (auto said = read_job(line); !said) return said;
     if (auto said = read_mesh(line); !said) return said;
+    if (auto said = read_batches(line); !said) return said;
     if (const auto text = after(line, kMegatronStep)) {
       if (!is(LogFormat::kMegatron)) return several("programs");
       const auto iteration = after(line, " iteration ");
@@ -168,7 +145,7 @@ class LogReader {
       return add_step(*text, milliseconds(1));
     }
     if (const auto text = after(line, kNemoStep)) {
-      return is(LogFormat::kNemo) ? add_step(*text, seconds(1)) : several("programs");
+      return is(LogFormat::kNemo) ? read_nemo(line, *text) : several("programs");
     }
     if (const auto text = after_quoted(line, kTrainerRate)) return read_trainer(*text);
     const auto step = after(line, " step:");
@@ -192,8 +169,10 @@ class LogReader {
     };
     const Count counts[] = {
         {"world size:", log_.gpus, "world size"},
+        {"processes registered. Starting with ", log_.gpus, "world size"},
         {" world_size ..", log_.gpus, "world size"},
         {"data-parallel size:", log_.replicas, "data-parallel size"},
+        {" data_parallel_size ..", log_.replicas, "data-parallel size"},
         {"tensor-model-parallel size:", log_.tensor, "tensor-parallel size"},
         {" tensor_model_parallel_size ..", log_.tensor, "tensor-parallel size"},
         {"pipeline-model-parallel size:", log_.pipeline, "pipeline's size"},
@@ -232,22 +211,61 @@ class LogReader {
   }
 
   /// torchtitan's "device mesh with ['dp_shard', 'tp'], [4, 8]", or "device mesh with parallelism: pp=1, dp_shard=4,
-  /// ..., tp=8, ep=1", whose experts' ranks are among the others.
+  /// ..., tp=8, ep=1", whose experts' ranks are among the others. What a mesh does not name is not split.
   Expected<void> read_mesh(std::string_view line) {
     const auto text = after(line, "device mesh with ");
     if (!text) return {};
-    double gpus = 1;
-    if (text->starts_with("parallelism")) {
-      for (const std::string_view ranks : {" pp=", " dp_replicate=", " dp_shard=", " cp=", " tp="}) {
-        gpus *= number(after(*text, ranks).value_or("1")).value_or(0);
+    std::vector<std::pair<std::string_view, double>> ranks;
+    const bool all = text->starts_with("parallelism");
+    if (all) {
+      for (const std::string_view name : {"pp", "dp_replicate", "dp_shard", "cp", "tp"}) {
+        ranks.emplace_back(name, number(after(*text, fmt::format(" {}=", name)).value_or("1")).value_or(0));
       }
     } else {
-      const std::size_t names = text->find("], [");
-      if (names == std::string_view::npos) return {};
-      gpus = product(text->substr(names + 4));
+      if (text->find("], [") == std::string_view::npos) return {};
+      ranks = named_numbers(*text);
     }
-    const auto count = whole(gpus);
-    return count ? keep("world size", log_.gpus, *count) : Expected<void>{};
+    const auto of = [&](std::string_view prefix) {
+      double product = 1;
+      for (const auto& [name, value] : ranks) product *= name.starts_with(prefix) ? value : 1;
+      return whole(product);
+    };
+    struct Count {
+      std::optional<std::int64_t> value;
+      std::optional<std::int64_t>& target;
+      std::string_view what;
+    };
+    const auto experts = all ? whole(after(*text, " ep=").value_or("")) : std::nullopt;
+    const bool cut = experts.value_or(1) > 1;
+    const Count counts[] = {
+        {of(""), log_.gpus, "world size"},
+        {of("dp"), log_.replicas, "data-parallel size"},
+        {of("tp"), log_.tensor, "tensor-parallel size"},
+        {of("pp"), log_.pipeline, "pipeline's size"},
+        {of("cp"), log_.context, "context-parallel size"},
+        {experts, log_.expert, "expert-parallel size"},
+        {cut ? whole(after(*text, " etp=").value_or("")) : std::nullopt, log_.expert_tensor,
+         "experts' tensor-parallel size"},
+    };
+    if (!counts[0].value) return {};
+    for (const auto& [value, target, what] : counts) {
+      if (!value) continue;
+      if (auto kept = keep(what, target, *value); !kept) return kept;
+    }
+    return {};
+  }
+
+  /// torchtitan's "with local batch size 8, global batch size 64, ...": of a replica and pass, unless it has stages,
+  /// which cut it in micro-batches that no line counts.
+  Expected<void> read_batches(std::string_view line) {
+    const auto local = after(line, "local batch size ");
+    const auto global = after(line, " global batch size ");
+    if (!local || !global) return {};
+    if (const auto value = whole(*global)) {
+      if (auto kept = keep("global batch", log_.global_batch, *value); !kept) return kept;
+    }
+    const auto value = whole(*local);
+    return value && log_.pipeline.value_or(1) == 1 ? keep("micro-batch", log_.batch, *value) : Expected<void>{};
   }
 
   /// Hugging Face's Trainer at its end: steps of the whole run per second, to three decimals.
@@ -316,6 +334,15 @@ class LogReader {
     return {};
   }
 
+  Expected<void> read_nemo(std::string_view line, std::string_view text) {
+    const auto said = after(line, "global_step");
+    const auto step = said ? whole(*said) : std::nullopt;
+    if (step && iteration_ && *step < *iteration_) return several("jobs: its steps begin again");
+    if (step && step == iteration_) return {};  // a bar that is drawn again
+    if (step) iteration_ = step;
+    return add_step(text, seconds(1));
+  }
+
   Expected<void> read_torchtitan(std::string_view line, std::string_view text) {
     const auto step = whole(text);
     const auto time = stamp(line);
@@ -336,63 +363,29 @@ class LogReader {
   }
 
   Expected<void> read_mllog(std::string_view text) {
-    const Json json = Json::parse(text, nullptr, false);
-    if (json.is_discarded() || !json.is_object() || !json.contains("key")) {
-      return fail(ErrorCode::kParse, ":::MLLOG without a JSON object after it", here());
+    const auto line = mlperf_.read(text, here());
+    if (!line) return tl::unexpected<Error>(line.error());
+    if (!line->note.empty()) note(line->note);
+    if (line->count) {
+      struct Count {
+        std::string_view key;
+        std::optional<std::int64_t>& target;
+        std::string_view what;
+      };
+      const Count counts[] = {{"global_batch_size", log_.global_batch, "global batch"},
+                              {"micro_batch_size", log_.batch, "micro-batch"},
+                              {"tensor_parallelism", log_.tensor, "tensor-parallel size"},
+                              {"pipeline_parallelism", log_.pipeline, "pipeline's size"},
+                              {"context_parallelism", log_.context, "context-parallel size"},
+                              {"expert_parallelism", log_.expert, "expert-parallel size"}};
+      for (const auto& [key, target, what] : counts) {
+        if (key == line->key) return keep(what, target, *line->count);
+      }
     }
-    const std::string key = json["key"].is_string() ? json["key"].get<std::string>() : "";
-    const Json value = json.value("value", Json());
-    if (key == "global_batch_size" || key == "train_samples") return keep_count(key, value);
-    if (key == "drop_last" && value.is_boolean()) drops_last_ = value.get<bool>();
-    if (key == "tracked_stats" && value.is_object()) return read_stats(value);
-    const double when = json.contains("time_ms") && json["time_ms"].is_number() ? json["time_ms"].get<double>() : 0;
-    if (key == "epoch_start") epoch_ = when;
-    if (key == "epoch_stop" && epoch_ > 0 && !by_stats_) return read_epoch(when);
-    return {};
-  }
-
-  /// Samples of a step or of an epoch; null says nothing.
-  Expected<void> keep_count(const std::string& key, const Json& value) {
-    if (value.is_null()) return {};
-    const auto read = number_in(value);
-    const auto count = read ? whole(*read) : std::nullopt;
-    if (!count) {
-      return fail(ErrorCode::kParse, fmt::format("{}: {} is no number of samples", key, value.dump().substr(0, 60)),
-                  here());
-    }
-    if (key == "train_samples") {
-      samples_ = static_cast<double>(*count);
-      return {};
-    }
-    if (log_.global_batch && *log_.global_batch != *count) return several("jobs: the global batch changes");
-    log_.global_batch = *count;
-    return {};
-  }
-
-  Expected<void> read_stats(const Json& value) {
-    const auto said = [&](const char* name) { return value.contains(name) ? number_in(value[name]).value_or(0) : 0; };
-    double step = said("train_step_time");
-    if (step <= 0 && said("throughput") > 0 && log_.global_batch) {
-      step = static_cast<double>(*log_.global_batch) / said("throughput");
-    }
-    if (step <= 0) return {};
-    if (!is(LogFormat::kMlperf)) return several("programs");
-    if (!by_stats_) log_.steps.clear();  // epochs say less
-    by_stats_ = true;
-    return keep_step(seconds(step));
-  }
-
-  Expected<void> read_epoch(double stop) {
-    const double took = stop - epoch_;
-    epoch_ = 0;
-    if (took <= 0) note("epoch_stop is no later than its epoch_start: the epoch is left out");
-    if (samples_ <= 0 || !log_.global_batch || took <= 0) return {};
-    if (!is(LogFormat::kMlperf)) return several("programs");
-    // A part of a batch is a step too, unless it is left out.
-    const double batches = samples_ / static_cast<double>(*log_.global_batch);
-    const double steps = drops_last_ ? std::floor(batches) : std::ceil(batches);
-    if (steps < 1) return {};
-    return keep_step(milliseconds(took / steps));
+    if (!line->step) return {};
+    if (!is(LogFormat::kMlperf)) return {};  // its steps say more
+    if (line->instead) log_.steps.clear();
+    return keep_step(*line->step);
   }
 
   Expected<void> keep_step(Time step) {
@@ -404,12 +397,9 @@ class LogReader {
   std::string file_;
   int number_ = 0;
   bool known_ = false;
-  bool by_stats_ = false;
-  bool drops_last_ = false;
-  double samples_ = 0;                                 // of an epoch
-  double epoch_ = 0;                                   // when it began, in ms
+  MlperfLog mlperf_;
   bool went_back_ = false;                             // torchtitan's clock, at its last step
-  std::optional<std::int64_t> iteration_;              // Megatron's
+  std::optional<std::int64_t> iteration_;              // Megatron's, NeMo's
   std::optional<std::pair<std::int64_t, Time>> last_;  // torchtitan's step, and when
   std::optional<std::int64_t> layers_;  // of the model, and of a virtual stage: Megatron's arguments, as the next
   std::optional<std::int64_t> part_;

@@ -6,9 +6,11 @@
 #include "ddlsim/io/run_file.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/own_runs.h"
+#include "ddlsim/whatif/saved_job.h"
 #include "describe.h"
 #include "output.h"
 #include "program.h"
+#include "standard_input.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -20,16 +22,6 @@ to stderr. The flags are those of predict.
 Examples:
   ddlsim calibrate job RUNS.csv --model resnet50 --node dgx1-v100 --network "25 Gb/s" -o job.yaml
   ddlsim predict -f job.yaml --nodes 8)";
-
-/// A value between quotes, as YAML reads it back.
-std::string in_quotes(const std::string& value) {
-  std::string text = "\"";
-  for (const char c : value) {
-    if (c == '"' || c == '\\') text += '\\';
-    text += c;
-  }
-  return text + "\"";
-}
 
 /// How to ask for steps of as many samples as the runs', where those are several passes and the job's are one.
 std::string other_samples(const std::vector<io::RunRow>& runs, const whatif::Scenario& job,
@@ -80,11 +72,14 @@ int calibrate_job(const std::vector<std::string>& arguments) {
   settings->push_back({"measured.steps", *kept, {}});
   settings->push_back({"measured.gpu", scenario->cluster.node.gpu.id, {}});
   settings->push_back({"measured.precision", std::string(name_of(kPrecisions, scenario->precision)), {}});
-  std::string text = fmt::format("# {} run{} of {}\n", runs->size(), runs->size() == 1 ? "" : "s", runs_file);
+  std::string name = with_standard_input_named(runs_file);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  std::string text = fmt::format("# {} run{} of {}\n", runs->size(), runs->size() == 1 ? "" : "s", name);
   for (auto setting = settings->begin(); setting != settings->end(); ++setting) {
     const bool later =
         std::any_of(setting + 1, settings->end(), [&](const auto& s) { return s.path == setting->path; });
-    if (!later) text += fmt::format("{}: {}\n", setting->path, in_quotes(setting->value));
+    if (!later) text += whatif::saved_setting(*setting) + "\n";
   }
   if (out.empty()) {
     if (const int status = print(text); status != kDone) return status;

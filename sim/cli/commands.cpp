@@ -325,6 +325,10 @@ int run_what_if(const std::vector<std::string>& arguments) {
   const auto comparison =
       changes->empty() ? whatif::what_would_help(*catalog, *base) : whatif::compare(*catalog, *base, *changes);
   if (!comparison) return print(comparison.error());
+  // Tables of numbers have no room for what was not.
+  if (shape == report::Format::kCsv || own_columns) {
+    for (const std::string& reason : comparison->skipped) std::fputs(("not tried: " + reason + "\n").c_str(), stderr);
+  }
   if (own_columns) {
     std::vector<report::NamedPrediction> rows{{"baseline", &comparison->baseline}};
     for (const answer::Alternative& a : comparison->alternatives) rows.push_back({a.name, &a.prediction});

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <optional>
@@ -11,6 +12,8 @@
 
 #include "ddlsim/report/sweep.h"
 #include "ddlsim/support/quantity_io.h"
+#include "ddlsim/whatif/own_runs.h"
+#include "ddlsim/whatif/scenario.h"
 #include "program.h"
 #include "sweep_files.h"
 #include "sweep_run.h"
@@ -47,6 +50,20 @@ struct Tally {
     return kDone;
   }
 };
+
+/// Of which job measured runs are taken to be, where that is not what every point is.
+void say_runs(const SweepQuestion& question) {
+  const auto& base = question.grid.base();
+  const bool stated =
+      std::any_of(base.begin(), base.end(), [](const auto& s) { return s.path.starts_with("measured."); });
+  if (!stated || question.grid.paths().empty()) return;
+  const auto job = whatif::resolve(question.catalog, base);
+  if (!job) return;  // every point says why
+  std::string text =
+      fmt::format("note: measured runs are of the job without what varies: {}\n", whatif::describe(*job));
+  for (const std::string& learnt : job->own_runs->learnt()) text += fmt::format("note: {}\n", learnt);
+  std::fputs(text.c_str(), stderr);
+}
 
 /// Rows come from here and from other ranks; those know what rank 0 had already (nothing but `after`, or that it
 /// stops).
@@ -164,6 +181,7 @@ int answer_sweep(const SweepQuestion& question, UseMpi use) {
   }
   Answers answers(question, ranks.get());
   const bool helps = ranks != nullptr && ranks->number() > 0;
+  if (!helps) say_runs(question);
   const int status = helps                       ? answers.help()
                      : is_database(question.out) ? into_database(question, answers)
                                                  : into_lines(question, answers);

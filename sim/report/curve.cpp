@@ -1,6 +1,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -51,15 +53,25 @@ std::string value_of(const CurvePoint& point) {
 }
 
 std::string csv_of(const Curve& curve) {
-  Table table({curve.setting, "gpus", "step_time_s", "step_time_low_s", "step_time_high_s", "throughput_samples_per_s",
-               "perfect_throughput_samples_per_s", "scaling_efficiency", "bottleneck", "memory_bytes_per_gpu", "fits"});
+  constexpr auto kColumns = std::to_array<std::string_view>(
+      {"", "gpus", "step_time_s", "step_time_low_s", "step_time_high_s", "throughput_samples_per_s",
+       "perfect_throughput_samples_per_s", "scaling_efficiency", "bottleneck", "memory_bytes_per_gpu", "fits", "why"});
+  std::vector<std::string> head(kColumns.begin(), kColumns.end());
+  head.front() = curve.setting;
+  Table table(head);
   const auto number = [](double value) { return fmt::format("{}", value); };
   for (const CurvePoint& point : curve.points) {
     const answer::Prediction& p = point.prediction;
     table.add({point.value, std::to_string(p.gpus), number(p.step_time.in(seconds)),
                number(p.interval_90.first.in(seconds)), number(p.interval_90.second.in(seconds)),
                number(p.throughput_samples_per_second), number(perfect(curve, point)), number(p.scaling_efficiency),
-               p.bottleneck, number(p.memory_per_gpu.in(bytes)), p.fits ? (*p.fits ? "true" : "false") : ""});
+               p.bottleneck, number(p.memory_per_gpu.in(bytes)), p.fits ? (*p.fits ? "true" : "false") : "", ""});
+  }
+  for (const answer::CurveGap& gap : curve.gaps) {
+    std::vector<std::string> row(kColumns.size());
+    row.front() = gap.value;
+    row.back() = gap.why;
+    table.add(std::move(row));
   }
   return table.render(Format::kCsv);
 }

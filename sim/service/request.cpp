@@ -6,6 +6,7 @@
 #include <array>
 
 #include "ddlsim/support/names.h"
+#include "ddlsim/whatif/curve.h"
 #include "ddlsim/whatif/scenario_map.h"
 #include "json_text.h"
 
@@ -181,8 +182,19 @@ Expected<void> Request::check_files(const Limits& limits, const io::Catalog& cat
       if (auto fine = check(setting); !fine) return fine;
     }
   }
-  const io::Node* server = find("one_server");
-  return server == nullptr ? Expected<void>{} : check({"one_server", server->text, server->where});
+  for (const std::string_view key : {"one_server", "from", "to"}) {
+    const io::Node* value = find(key);
+    if (value == nullptr) continue;
+    if (auto fine = check({std::string(key), value->text, value->where}); !fine) return fine;
+  }
+  // A curve's values are values of a setting as well.
+  const io::Node* curve = find("curve");
+  const auto setting = curve == nullptr ? std::nullopt : std::optional(whatif::parse_curve(curve->text));
+  if (!setting || !*setting) return {};  // what is wrong with it is said where it is asked
+  for (const std::string& value : (*setting)->values) {
+    if (auto fine = check({(*setting)->path, value, curve->where}); !fine) return fine;
+  }
+  return {};
 }
 
 const io::Node* Request::find(std::string_view key) const {

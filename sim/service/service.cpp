@@ -5,6 +5,7 @@
 #include <malloc.h>
 #endif
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <mutex>
@@ -23,6 +24,7 @@
 #include "ddlsim/whatif/elasticity.h"
 #include "ddlsim/whatif/explain.h"
 #include "ddlsim/whatif/find.h"
+#include "ddlsim/whatif/own_runs.h"
 #include "ddlsim/whatif/plan_search.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/predictor.h"
@@ -296,16 +298,26 @@ Expected<std::vector<Expected<Time>>> Service::step_times(
     std::string_view job, std::span<const std::vector<whatif::Override>> changes) const {
   const auto read = Request::read(job, Syntax::kYaml, {}, kept_->limits, kept_->catalog);
   if (!read) return tl::unexpected<Error>(read.error());
+  const auto of_runs = [](const whatif::Override& setting) { return setting.path.starts_with("measured."); };
+  std::vector<whatif::Override> settings = read->job();
+  // As in a sweep: runs are of the job as it stands, not of every point.
+  std::shared_ptr<const whatif::OwnRuns> ran;
+  if (std::erase_if(settings, of_runs) > 0) {
+    const auto as_stated = whatif::resolve(kept_->catalog, read->job());
+    if (!as_stated) return tl::unexpected<Error>(as_stated.error());
+    ran = as_stated->own_runs;
+  }
   whatif::Predictor predictor = kept_->take();
   std::vector<Expected<Time>> times;
   times.reserve(changes.size());
-  std::vector<whatif::Override> settings = read->job();
+  const std::size_t stated = settings.size();
   for (const std::vector<whatif::Override>& row : changes) {
-    settings.resize(read->job().size());
+    settings.resize(stated);
     settings.insert(settings.end(), row.begin(), row.end());
-    times.push_back(whatif::resolve(kept_->catalog, settings).and_then([&](const whatif::Scenario& scenario) {
-      return predictor.step_time(scenario);
-    }));
+    const bool corrects = ran && std::none_of(row.begin(), row.end(), of_runs);
+    auto scenario = whatif::resolve(kept_->catalog, settings);
+    if (scenario && corrects) scenario = whatif::corrected(std::move(*scenario), ran);
+    times.push_back(scenario.and_then([&](const whatif::Scenario& one) { return predictor.step_time(one); }));
   }
   kept_->give(std::move(predictor));
   return times;

@@ -161,6 +161,22 @@ TEST_CASE("edges: files that a scenario names are found beside it", "[hostile][e
       folder.file("found.yaml", "model: mine.yaml\nnode: dgx1-v100\nmeasured: {runs: runs.csv}\n");
   const Outcome corrected = run_shell("cd / && $DDLSIM predict -f '" + found + "' --json", folder.path());
   CHECK_THAT(corrected.err, !Contains("runs.csv'"));
+  const std::string rates =
+      folder.file("rates.yaml", "failures: rates\nname: ours\nmtbf_node: 1488 h\nsources: {mtbf_node: x}\n");
+  const std::string failing = folder.file("failing.yaml", "model: resnet50\nnode: dgx1-v100\nfailures: rates.yaml\n");
+  CHECK_THAT(run_shell("cd / && $DDLSIM predict -f '" + failing + "' --goodput", folder.path()).err,
+             !Contains("rates"));
+  // A job that is kept elsewhere names its own files, whatever lies there.
+  const std::string own = folder.file("own.csv", "gpus,nodes,step\n8,1,1 ms\n");
+  const std::string kept = (folder.path() / "kept").string();
+  const Outcome made = run_shell("mkdir kept && echo 'model: x' > kept/mine.yaml && $DDLSIM calibrate job '" + own +
+                                     "' --model mine.yaml "
+                                     "--node dgx1-v100 -o kept/job.yaml && cd / && $DDLSIM predict -f '" +
+                                     kept + "/job.yaml'",
+                                 folder.path());
+  INFO(made.err);
+  CHECK(made.status == 0);
+  CHECK_THAT(made.out, Contains("step 1 ms"));
 }
 
 TEST_CASE("edges: - is standard input wherever a file is read", "[hostile][edges]") {
@@ -267,6 +283,18 @@ TEST_CASE("edges: a trace without gradients answers for one GPU alone", "[hostil
           {"mine is a trace without gradients", "8 replicas", "record_shapes=True", "--gpus-per-node 1"});
   refused(kBadData, plus(job, {"--nodes", "4"}), {"32 replicas"});
   CHECK_THAT(answered(plus(job, {"--gpus-per-node", "1"})), Contains("nothing is communicated"));
+}
+
+TEST_CASE("edges: an alternative that cannot be is said beside a table of numbers too", "[hostile][edges]") {
+  const Words asked{"what-if", "--model", "gpt2", "--node", "dgx-a100", "--vs",
+                    "--set",   "nodes=2", "--vs", "--tp",   "3"};
+  for (const Words& shape : {Words{"--format", "csv"}, Words{"--columns", "nemo"}}) {
+    Words words = asked;
+    words.insert(words.begin() + 1, shape.begin(), shape.end());
+    const Outcome run = run_program(words);
+    CHECK(run.status == 0);
+    CHECK_THAT(run.err, Contains("not tried: ") && Contains("8 GPUs are not a multiple of tensor 3"));
+  }
 }
 
 TEST_CASE("edges: a job that does not fit says so first, and what makes it fit stands apart", "[hostile][edges]") {

@@ -116,6 +116,13 @@ TEST_CASE("hostile: servers follow from GPUs, a log's global batch goes with its
   const std::string titan =
       folder.file("titan.log", "Building 1-D device mesh with ['dp_shard'], [16]\n" + at("11:10:21,511", "1") +
                                    at("11:10:22,141", "2") + at("11:10:22,771", "3"));
+  // Logs of several sizes: servers of so many GPUs, never as many servers for all.
+  const Outcome both = run_program({"import", "log", log, titan, "--gpus-per-node", "8"});
+  CHECK_THAT(both.out, Contains("\n64,8,") && Contains("\n16,2,630 ms,"));
+  CHECK_THAT(run_program({"import", "log", titan, "--gpus-per-node", "32"}).out, Contains("\n16,1,630 ms,"));
+  refused(1, {"import", "log", titan, "--gpus-per-node", "3"}, {"16 GPUs in servers of 3: as many in each?"});
+  refused(1, {"import", "log", log, titan, "--nodes", "8"}, {"16 GPUs, and 64 in", "--gpus-per-node"});
+  refused(2, {"import", "log", log, "--nodes", "8", "--gpus-per-node", "8"}, {"give one of them"});
   CHECK_THAT(run_program({"import", "log", titan, "--nodes", "2"}).out, Contains("\n16,2,630 ms,"));
 }
 

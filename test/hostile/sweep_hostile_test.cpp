@@ -87,6 +87,15 @@ TEST_CASE("sweep: grids that make no sense", "[hostile][sweep]") {
   refused(kNoAnswer, {"sweep", "-f", "/no/such/grid.yaml"}, {"/no/such/grid.yaml"});
 }
 
+TEST_CASE("sweep: a measured step is said to be of the job without what varies", "[hostile][sweep]") {
+  const Words asked{"sweep", "--model", "resnet50", "--node", "dgx-a100", "--nodes", "2,4", "--format", "csv"};
+  const Outcome run = run_program(plus(asked, {"--measured-step", "200 ms"}));
+  CHECK(run.status == 0);
+  CHECK_THAT(run.err, Contains("note: measured runs are of the job without what varies: ") &&
+                          Contains("on 1 x NVIDIA") && Contains("by the step on 8 GPUs of one server"));
+  CHECK(run_program(asked).err.empty());
+}
+
 TEST_CASE("sweep: a grid of 10^15 points is counted, and asked about", "[hostile][sweep]") {
   const Words huge{"sweep",
                    "--model",

@@ -1,18 +1,24 @@
 // Step times out of the logs that training programs write.
 //
-// The first line that looks like one decides whose log it is; other lines are passed over:
+// The first line that looks like one decides whose log it is; other lines are passed over, MLPerf's too among steps of
+// Megatron-LM, NeMo or torchtitan:
 //   megatron     "iteration 100/ 500 | ... | elapsed time per iteration (ms): 5432.1 | ... global batch size: 1024 |",
 //                with "world size: 64", "data-parallel size: 8", "tensor-model-parallel size: 4" and its kind, and
 //                "micro_batch_size .... 1" from its start; of its arguments those that say how the model was split and
 //                scheduled (as `import megatron` reads them), recomputed and in what precision
-//   nemo         "... global_batch_size: 128 | ... | train_step_timing in s: 2.345"
+//   nemo         "... global_batch_size: 128 | ... | train_step_timing in s: 2.345", also in bars of progress that
+//                carriage returns draw over each other; a bar of the same global_step counts once. GPUs by Lightning's
+//                "All distributed processes registered. Starting with 16 processes"
 //   torchtitan   "2025-03-12 11:10:21,511 - root - INFO - step: 22 loss: ...": the time between two lines over the
 //                steps between them (of several ranks' lines of one step the first counts); where the clock goes back,
-//                neither that interval nor the next is one of steps; GPUs by "Building 1-D device mesh with
-//                ['dp_shard'], [16]", or its newer "device mesh with parallelism: pp=1, ..."
+//                neither that interval nor the next is one of steps; GPUs and the split by "Building 1-D device mesh
+//                with ['dp_shard'], [16]", or its newer "device mesh with parallelism: pp=1, ..."; batches by "with
+//                local batch size 8, global batch size 64"
 //   mlperf       ":::MLLOG {...}": tracked_stats with train_step_time (s), or with throughput (samples/s) under the
-//                global_batch_size; else epoch_start to epoch_stop over ceil(train_samples / global_batch_size) steps
-//                (floor, where drop_last is true). Numbers may be in quotes
+//                global_batch_size; else block_start to block_stop by the samples_count of both; else epoch_start to
+//                epoch_stop, by samples_count or over ceil(train_samples / global_batch_size) steps (floor, where
+//                drop_last is true), or the part of them that both ends' epoch_num says (importers' log_mlperf.h).
+//                Numbers may be in quotes. The split by micro_batch_size, tensor_parallelism and the like
 //   huggingface  "{'train_runtime': 100.0, ..., 'train_steps_per_second': 2.0, ...}" at the Trainer's end: the run's
 //                mean, as one step
 // The first tenth of the steps, two at least where there are more, is warm-up and left out, of two the first; the run's

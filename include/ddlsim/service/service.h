@@ -77,7 +77,8 @@ class Service {
                                              Syntax syntax = Syntax::kYaml,
                                              std::optional<Time> left = std::nullopt) const;
 
-  /// The step of `job` with every row of `changes` put on top, in their order; an error is that of its row alone.
+  /// The step of `job` with every row of `changes` put on top, in their order; an error is that of its row alone. Own
+  /// runs (measured.*) are of `job` as it stands and correct every row that states none, as in a sweep.
   [[nodiscard]] Expected<std::vector<Expected<Time>>> step_times(
       std::string_view job, std::span<const std::vector<whatif::Override>> changes) const;
 

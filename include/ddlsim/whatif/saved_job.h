@@ -18,6 +18,9 @@
 
 namespace ddlsim::whatif {
 
+/// 'path: "value"', a file by its whole path: a scenario file looks for others beside itself first.
+[[nodiscard]] std::string saved_setting(const Override& setting);
+
 /// `scenario` is what `stated` resolves to. `head` is a line for a reader: which program, with which data. Errors:
 /// those of predict.
 [[nodiscard]] Expected<std::string> saved_job(const Scenario& scenario, std::span<const Override> stated,

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 
 #include "cases/case_text.h"
 #include "cases/language_case.h"
 #include "ddlsim/support/choices.h"
+#include "ddlsim/support/plural.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -32,8 +34,8 @@ double evaluated_per_trained(const io::Case& one) {
 }
 
 /// Tokens in one sample, as the source counts them where it says so, the encoder's of a model that it gives by its
-/// sizes; of a translator both languages count.
-std::int64_t tokens_per_sample(const io::Case& one, const workload::Model& model) {
+/// sizes; of a translator both languages count. Nothing: its samples have none.
+std::optional<std::int64_t> tokens_per_sample(const io::Case& one, const workload::Model& model) {
   if (const auto counted = count_of(one, "tokens_per_sample"); counted && *counted > 0) return *counted;
   if (const auto sequence = count_of(one, "seq_len"); sequence && one.said("hidden")) return *sequence;
   for (const std::string_view wanted : {"tokens", "sequence"}) {
@@ -41,7 +43,7 @@ std::int64_t tokens_per_sample(const io::Case& one, const workload::Model& model
       if (name == wanted) return size;
     }
   }
-  return 1;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -75,8 +77,12 @@ Expected<double> metric_of(const io::Case& one, const Scenario& scenario, const 
       const double forward = part_of(prediction, {"forward"}) / prediction.step_time.in(milliseconds);
       return samples / (1 + evaluated_per_trained(one) * forward);
     }
-    case io::CaseMetric::kTokensPerSecond:
-      return samples * static_cast<double>(tokens_per_sample(one, *scenario.model));
+    case io::CaseMetric::kTokensPerSecond: {
+      const auto tokens = tokens_per_sample(one, *scenario.model);
+      if (tokens) return samples * static_cast<double>(*tokens);
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("{} counts {}, not tokens", scenario.model->name, plural(scenario.model->sample)));
+    }
     case io::CaseMetric::kStepMilliseconds: return step.in(milliseconds);
     case io::CaseMetric::kForwardMilliseconds: return part_of(prediction, {"forward"}) / faster;
     case io::CaseMetric::kGradientMilliseconds: return part_of(prediction, {"forward", "backward"}) / faster;

@@ -15,6 +15,7 @@
 #include "cases/case_network.h"
 #include "cases/case_software.h"
 #include "cases/case_text.h"
+#include "cases/case_words.h"
 #include "cases/language_case.h"
 #include "ddlsim/workload/fusion.h"
 
@@ -460,7 +461,15 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   settings.push_back({"strategy", strategy_of(one, family), one.where});
   if (family.starts_with("ps")) add_servers(one, settings);
   if (const auto states = states_of(one)) settings.push_back({"parallel.states", *states, one.where});
-  if (const auto passes = one.said("grad_accum")) settings.push_back({"strategy.accumulation", *passes, one.where});
+  if (const auto passes = one.said("grad_accum")) {
+    settings.push_back({"strategy.accumulation", *passes, one.where});
+  } else if (const auto global = count_of(one, "global_batch"); global && fits_global_batch(one)) {
+    const std::int64_t count = *global / one.total_gpus / one.batch_per_gpu.value_or(1);
+    if (!one.batch_per_gpu) settings.push_back({"global_batch", std::to_string(*global), one.where});
+    if (one.batch_per_gpu && count > 1) {
+      settings.push_back({"strategy.accumulation", std::to_string(count), one.where});
+    }
+  }
   return settings;
 }
 

@@ -9,6 +9,7 @@
 
 #include "cases/case_scenario.h"
 #include "cases/case_text.h"
+#include "cases/language_case.h"
 #include "ddlsim/support/edit_distance.h"
 
 namespace ddlsim::whatif {
@@ -183,9 +184,23 @@ std::string_view meant_by(std::string_view key) {
 
 }  // namespace
 
+bool fits_global_batch(const io::Case& one) {
+  const auto global = count_of(one, "global_batch");
+  if (!global) return true;
+  const std::int64_t share = *global / one.total_gpus;  // of a GPU
+  return *global % one.total_gpus == 0 && share % one.batch_per_gpu.value_or(1) == 0;
+}
+
 std::vector<std::string> unread_words(const io::Case& one) {
   std::vector<std::string> unread;
   add_architecture(one, unread);
+  const std::string family = architecture_family(one);
+  const bool shares = std::find(kShared.begin(), kShared.end(), family) != kShared.end() && family != "collective";
+  if (shares && !gives_sizes(one) && !one.said("grad_accum") && !fits_global_batch(one)) {
+    unread.push_back(fmt::format("extra: global_batch {} is no multiple of {} on each of {} GPUs",
+                                 one.said("global_batch")->substr(0, 60), one.batch_per_gpu.value_or(1),
+                                 one.total_gpus));
+  }
   for (const auto& [key, value] : one.extra) {
     const std::string folded = lower_case(key);
     if (std::find(kRead.begin(), kRead.end(), folded) != kRead.end()) continue;

@@ -128,6 +128,10 @@ std::vector<std::pair<std::string, std::string>> resolved(const Question& questi
 
 }  // namespace
 
+std::string saved_setting(const Override& setting) {
+  return fmt::format("{}: {}", setting.path, in_quotes(from_everywhere(setting.value)));
+}
+
 Expected<std::string> saved_job(const Scenario& scenario, std::span<const Override> stated, std::string_view head) {
   const auto question = ask(scenario);
   if (!question) return tl::unexpected<Error>(question.error());
@@ -135,7 +139,7 @@ Expected<std::string> saved_job(const Scenario& scenario, std::span<const Overri
   text += "# The same program with the same data predicts the same from this file, bit for bit: -f reads it.\n\n";
   for (auto setting = stated.begin(); setting != stated.end(); ++setting) {
     if (last_of(stated, setting->path) != &*setting) continue;
-    text += fmt::format("{}: {}  # stated\n", setting->path, in_quotes(from_everywhere(setting->value)));
+    text += saved_setting(*setting) + "  # stated\n";
   }
   const auto rows = resolved(*question, stated);
   if (rows.empty()) return text;

@@ -17,7 +17,7 @@ enum class NamedAs {
 
 NamedAs what_is_named(std::string_view setting) {
   constexpr auto kThings = std::to_array<std::string_view>(
-      {"model", "node", "gpu", "network", "gpu.calibration", "input.dataset", "input.storage"});
+      {"model", "node", "gpu", "network", "gpu.calibration", "input.dataset", "input.storage", "failures"});
   constexpr auto kFiles = std::to_array<std::string_view>({"collective.table", "measured.runs"});
   if (setting.starts_with("other_jobs.")) {
     // other_jobs.0.model

@@ -122,6 +122,19 @@ TEST_CASE("log: NeMo's timing, with either sign", "[unit][importers]") {
   CHECK_FALSE(log->gpus);
 }
 
+TEST_CASE("log: bars of progress that are drawn over each other are as many lines", "[unit][importers]") {
+  const auto bar = [](int step, const char* time) {
+    return fmt::format("\rEpoch 0: {}%| {}/9 [00:07<1:01, v_num=0, global_step={}.0, train_step_timing in s={}]", step,
+                       step, step, time);
+  };
+  const std::string start = "All distributed processes registered. Starting with 16 processes\r\n";
+  const auto log = read(start + bar(1, "19.1") + bar(2, "2.25") + bar(2, "2.25") + bar(3, "2.5") + "\r\n");
+  REQUIRE(log);
+  CHECK(in_seconds(*log) == std::vector<double>{19.1, 2.25, 2.5});
+  CHECK(log->gpus == 16);
+  CHECK(error_of(bar(5, "2.5") + bar(4, "2.5")) == "the log is of several jobs: its steps begin again");
+}
+
 TEST_CASE("log: torchtitan's lines are timed by their clocks, once a step, over midnight too", "[unit][importers]") {
   const auto log = read(
       "[rank0]:[titan] 2024-02-29 23:59:50,500 - root - INFO - step: 10  loss:  6.1  memory: 9.4GiB  tps: 7,282\n"
@@ -283,6 +296,93 @@ TEST_CASE("log: torchtitan's device mesh says how many GPUs there are", "[unit][
         128);
   CHECK_FALSE(gpus("Building device mesh with dimensions:"));
   CHECK_FALSE(gpus("Building 1-D device mesh with ['dp_shard'], [many]"));
+}
+
+TEST_CASE("log: torchtitan says how the model was split, and its batches", "[unit][importers]") {
+  const std::string line = "[titan] 2025-03-12 11:10:21,511 - root - INFO - ";
+  const std::string steps =
+      line + "step: 1  loss: 12.2\n[titan] 2025-03-12 11:10:22,511 - root - INFO - step: 2  loss: 12.2\n";
+  const std::string batches =
+      line + "Trainer is initialized with local batch size 8, global batch size 64, gradient accumulation steps 1\n";
+  const auto log = read(line +
+                        "Building device mesh with parallelism: pp=1, dp_replicate=2, dp_shard=2, cp=2, tp=4, "
+                        "ep=1, etp=1\n" +
+                        batches + steps);
+  REQUIRE(log);
+  CHECK(log->tensor == 4);
+  CHECK(log->pipeline == 1);
+  CHECK(log->context == 2);
+  CHECK(log->replicas == 4);
+  CHECK(log->expert == 1);
+  CHECK_FALSE(log->expert_tensor);
+  CHECK(log->batch == 8);
+  CHECK(log->global_batch == 64);
+  // Stages cut the local batch in as many micro-batches as nobody says. What a mesh does not name is not split.
+  const auto staged =
+      read(line + "Building 3-D device mesh with ['pp', 'dp_shard', 'tp'], [2, 4, 8]\n" + batches + steps);
+  REQUIRE(staged);
+  CHECK(staged->gpus == 64);
+  CHECK(staged->pipeline == 2);
+  CHECK(staged->replicas == 4);
+  CHECK(staged->tensor == 8);
+  CHECK(staged->context == 1);
+  CHECK_FALSE(staged->batch);
+  CHECK(staged->global_batch == 64);
+  const auto experts =
+      read(line + "Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=8, cp=1, tp=2, ep=8, etp=1\n" +
+           steps);
+  CHECK(experts->expert == 8);
+  CHECK(experts->expert_tensor == 1);
+}
+
+TEST_CASE("log: MLPerf's blocks and epochs count the samples that they say", "[unit][importers]") {
+  const auto said = [](const std::string& key, const std::string& value, int when, const std::string& metadata = "{}") {
+    return fmt::format(":::MLLOG {{\"key\": \"{}\", \"value\": {}, \"time_ms\": {}, \"metadata\": {}}}\n", key, value,
+                       when, metadata);
+  };
+  const auto samples = [](int count) { return fmt::format("{{\"samples_count\": {}}}", count); };
+  const auto epoch = [](double number) { return fmt::format("{{\"epoch_num\": {}}}", number); };
+  const std::string job = said("global_batch_size", "32", 1) + said("train_samples", "1574207408", 1) +
+                          said("micro_batch_size", "2", 1) + said("tensor_parallelism", "4", 1) +
+                          said("expert_parallelism", "\"none\"", 1);
+  const std::string begin = said("epoch_start", "null", 10'000, samples(0));
+  const std::string end = said("epoch_stop", "null", 820'000, samples(24'576));
+  const std::string blocks =
+      said("block_start", "null", 10'000, samples(0)) + said("block_stop", "null", 410'000, samples(12'288)) +
+      said("block_start", "null", 420'000, samples(12'288)) + said("block_stop", "null", 820'000, samples(24'576));
+  // The evaluation between blocks is in the epoch: 810 s of 768 steps; 400 s of 384 without.
+  const auto by_epoch = read(job + begin + end);
+  REQUIRE(by_epoch);
+  CHECK(by_epoch->steps.front().in(seconds) == Approx(810.0 / 768));
+  CHECK(by_epoch->batch == 2);
+  CHECK(by_epoch->tensor == 4);
+  CHECK_FALSE(by_epoch->expert);
+  CHECK(by_epoch->notes == std::vector<std::string>{"line 5: expert_parallelism: \"none\" is no count"});
+  const auto by_block = read(job + begin + blocks + end);
+  REQUIRE(by_block->steps.size() == 2);
+  CHECK(by_block->step().in(seconds) == Approx(400.0 / 384));
+  // Among the steps of a program that counts each of them, before or after.
+  const std::string steps =
+      " iteration 1/ 9 | elapsed time per iteration (ms): 1000.0 | global batch size: 32 |\n"
+      " iteration 2/ 9 | elapsed time per iteration (ms): 1030.0 | global batch size: 32 |\n";
+  for (const std::string& mixed : {job + steps + begin + blocks + end, job + begin + blocks + steps + end}) {
+    const auto counted = read(mixed);
+    REQUIRE(counted);
+    CHECK(counted->format == LogFormat::kMegatron);
+    CHECK(in_seconds(*counted) == std::vector<double>{1, 1.03});
+    CHECK(counted->tensor == 4);
+  }
+  // Three quarters of an epoch, one that is numbered by its start and its end, and numbers that may be samples.
+  const auto from_to = [&](double first, double last) {
+    return said("global_batch_size", "100", 1) + said("train_samples", "4000", 1) +
+           said("epoch_start", "null", 1000, epoch(first)) + said("epoch_stop", "null", 31'000, epoch(last));
+  };
+  CHECK(in_seconds(*read(from_to(0, 0.75))) == std::vector<double>{1});
+  CHECK(in_seconds(*read(from_to(7, 7))) == std::vector<double>{0.75});
+  CHECK(in_seconds(*read(from_to(0, 1))) == std::vector<double>{0.75});
+  const auto unknown = read(from_to(1, 2'320'253));
+  REQUIRE_FALSE(unknown);
+  CHECK_THAT(unknown.error().notes.front(), Catch::Contains("line 4: of how many samples this epoch is"));
 }
 
 TEST_CASE("log: Hugging Face's Trainer says how many steps a second it took", "[unit][importers]") {

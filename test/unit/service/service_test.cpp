@@ -297,6 +297,8 @@ TEST_CASE("service: from afar no value names a file", "[service]") {
     CHECK_THAT(refused(far, "predict", test::request_of(job)).message, Contains("files cannot be named from afar"));
     CHECK_THAT(refused(far, "what-if", with(kJob, "\"vs\": [{\"" + path + "\": \"" + value + "\"}]")).message,
                Contains("files cannot be named from afar"));
+    const std::string curve = "\"curve\": \"" + path + "=25 Gb/s," + value + "\"";
+    CHECK_THAT(refused(far, "predict", with(kJob, curve)).message, Contains("files cannot be named from afar"));
   }
   CHECK_THAT(refused(far, "stalls", with(kJob, R"("one_server": "/etc/passwd")")).message, Contains("from afar"));
   // Rates, prices and names with a stroke stay what they are.
@@ -342,6 +344,27 @@ TEST_CASE("service: steps of many jobs are those of each", "[service]") {
   }
   CHECK_THAT((*times)[2].error().message, Contains("network: "));
   CHECK_FALSE(all().step_times("{", changes));
+}
+
+TEST_CASE("service: measured runs are of the job as it stands, and correct its changes", "[service]") {
+  JobSettings job = kJob;
+  job.emplace_back("measured.step", "500 ms");
+  const std::vector<std::vector<whatif::Override>> changes{
+      {{"nodes", "2", {}}}, {{"nodes", "16", {}}}, {{"nodes", "2", {}}, {"measured.step", "600 ms", {}}}, {}};
+  const auto times = all().step_times(test::request_of(job), changes);
+  REQUIRE(times);
+  std::vector<whatif::Change> alternatives;
+  for (std::size_t i = 0; i < 3; ++i) alternatives.push_back({"", changes[i]});
+  const auto compared = whatif::compare(test::learnt_catalog(), overrides_of(job), alternatives);
+  REQUIRE(compared);
+  for (std::size_t i = 0; i < alternatives.size(); ++i) {
+    CHECK((*times)[i]->in(seconds) == Approx(compared->alternatives[i].prediction.step_time.in(seconds)));
+  }
+  CHECK((*times)[1]->in(milliseconds) != Approx(500));
+  CHECK((*times)[2]->in(milliseconds) == Approx(600));
+  CHECK((*times)[3]->in(milliseconds) == Approx(500));
+  job.back().second = "1 us";
+  CHECK_THAT(all().step_times(test::request_of(job), changes).error().message, Contains("faster than the wire"));
 }
 
 TEST_CASE("service: errors as JSON", "[service]") {

@@ -6,6 +6,7 @@
 #include "case_row.h"
 #include "cases/case_scenario.h"
 #include "cases/case_software.h"
+#include "cases/case_words.h"
 #include "cases/language_case.h"
 
 using namespace ddlsim;
@@ -439,4 +440,25 @@ TEST_CASE("reading: Hugging Face's models run single operators, whoever trains t
   CHECK(fused("HF Trainer 4.12 + DeepSpeed ZeRO-1") == false);
   CHECK(fused("Megatron-LM (checkpoints for Hugging Face)") == true);
   CHECK_FALSE(fused("DeepSpeed 0.9"));
+}
+
+TEST_CASE("reading: a whole model's global batch is as many passes of its batch", "[unit][whatif]") {
+  io::Case one = row();  // on 16 GPUs
+  one.batch_per_gpu = 32;
+  CHECK(said(one, "strategy.accumulation").empty());
+  one.extra["global_batch"] = "512";
+  CHECK(said(one, "strategy.accumulation").empty());
+  one.extra["global_batch"] = "2048";
+  CHECK(said(one, "strategy.accumulation") == "4");
+  one.extra["grad_accum"] = "2";
+  CHECK(said(one, "strategy.accumulation") == "2");
+  one.extra.erase("grad_accum");
+  CHECK(unread_words(one).empty());
+  one.extra["global_batch"] = "1000";
+  CHECK(said(one, "strategy.accumulation").empty());
+  REQUIRE(unread_words(one).size() == 1);
+  CHECK(unread_words(one).front() == "extra: global_batch 1000 is no multiple of 32 on each of 16 GPUs");
+  one.batch_per_gpu.reset();
+  one.extra["global_batch"] = "1024";
+  CHECK(said(one, "global_batch") == "1024");
 }

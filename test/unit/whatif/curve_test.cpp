@@ -46,7 +46,7 @@ TEST_CASE("curve: points that do not fit are said") {
   const std::string text = report::render(curve, report::Format::kText);
   CHECK_THAT(text, Catch::Contains("1 (does not fit)"));
   CHECK_THAT(report::render(curve, report::Format::kCsv),
-             Catch::Contains(",memory_bytes_per_gpu,fits\n") && Catch::Contains(",false\n"));
+             Catch::Contains(",memory_bytes_per_gpu,fits,why\n") && Catch::Contains(",false,\n"));
 }
 
 TEST_CASE("curve: quantities are placed by size, words by their place") {
@@ -65,6 +65,10 @@ TEST_CASE("curve: a value without an answer is a gap, a curve of gaps none") {
   REQUIRE(curve.gaps.size() == 1);
   CHECK(curve.gaps[0].value == "9");
   CHECK_FALSE(curve.gaps[0].why.empty());
+  for (const auto format : {report::Format::kText, report::Format::kCsv, report::Format::kJson}) {
+    CHECK_THAT(report::render(curve, format), Catch::Contains("out of range"));
+  }
+  CHECK_THAT(report::render(curve, report::Format::kCsv), Catch::Contains("\n9,,,,,,,,,,,"));
   const auto none = whatif::curve(catalog(), kJob, *whatif::parse_curve("gpus_per_node=9,10"));
   REQUIRE_FALSE(none);
   CHECK_FALSE(whatif::curve(catalog(), kJob, *whatif::parse_curve("no.such=1,2")));

@@ -143,6 +143,16 @@ TEST_CASE("validate: what cannot be predicted is listed with its reason", "[unit
   CHECK(result.all.unsupported[2].why.find("busbw_gbps") != std::string::npos);
 }
 
+TEST_CASE("validate: images have no tokens", "[unit][whatif]") {
+  io::Case one = resnet_on(8, 1000);
+  one.metric = io::CaseMetric::kTokensPerSecond;
+  const auto images = run({one}, Anchor::kNone);
+  REQUIRE(images.all.unsupported.size() == 1);
+  CHECK(images.all.unsupported.front().why == "ResNet-50 v1.5 counts images, not tokens");
+  one.extra["tokens_per_sample"] = "196";
+  CHECK(run({one}, Anchor::kNone).all.unsupported.empty());
+}
+
 TEST_CASE("validate: tokens are the encoder's, or as many as the source counts", "[unit][whatif]") {
   io::Case one = resnet_on(1, 1000);
   one.model = "T5 v1.1 small";
