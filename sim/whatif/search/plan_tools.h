@@ -70,11 +70,11 @@ class PipelinePlaces {
   bool same_for_all_;          // where parts begin does not depend on how layers are cut and joined
   std::vector<workload::Block> blocks_;
   std::map<std::pair<std::size_t, StageCut>, std::vector<LayerRange>> alike_;  // by positions
-  using OfShape = std::map<std::size_t, std::vector<LayerRange>>;  // likewise
+  using OfShape = std::map<std::size_t, std::vector<LayerRange>>;              // likewise
   std::map<ShapeKey, OfShape> places_;
-  std::pair<const ShapeKey, OfShape>* last_ = nullptr;  // of these, that was asked for last
+  std::pair<const ShapeKey, OfShape>* last_ = nullptr;       // of these, that was asked for last
   std::map<std::vector<std::size_t>, std::size_t> numbers_;  // of places, by where each ends
-  std::map<ShapeKey, std::optional<Cut>> cuts_;  // nothing: refused
+  std::map<ShapeKey, std::optional<Cut>> cuts_;              // nothing: refused
 };
 
 /// Over those before each, from none to all.
