@@ -74,6 +74,10 @@ DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& spli
 }
 
 void append(std::vector<Row>& rows, std::vector<Row> more) {
+  if (rows.capacity() == 0) {
+    rows = std::move(more);
+    return;
+  }
   for (Row& row : more) {
     if (row.after != kNoRow) row.after += rows.size();
   }

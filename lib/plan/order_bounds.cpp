@@ -64,8 +64,13 @@ Time least_step(const Pipeline& pipeline, std::span<const PartTime> positions) {
     // A rank cannot start before its first micro-batch has come, nor end after it without what is before it.
     if (together) least = max(least, before.forward + work);
     if (!together) least = max(least, work);
-    if (is_asynchronous(pipeline.schedule) || pipeline.schedule == PipelineSchedule::kDualPipe ||
-        pipeline.schedule == PipelineSchedule::kZeroBubbleV) {
+    if (is_asynchronous(pipeline.schedule) || pipeline.schedule == PipelineSchedule::kZeroBubbleV) continue;
+    if (pipeline.schedule == PipelineSchedule::kDualPipe) {
+      // When it does its last pass for an input's gradient as many weights' passes as it has ranks up to the nearer end
+      // are left (order.cpp); then that micro-batch goes on to an end, of which it is no nearer.
+      const Time weights = max(positions[s].weights, positions[stages - 1 - s].weights);
+      const Time left = weights * static_cast<double>(nearest + 1);
+      least = max(least, before.forward + work - left + (before.backward - before.weights) + positions.front().weights);
       continue;
     }
     if (!behind) {

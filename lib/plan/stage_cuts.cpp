@@ -161,6 +161,12 @@ bool counts_ends(const CutPoints& points, std::size_t layers, std::size_t parts)
 }
 
 StageStarts balanced_starts(const CutPoints& points, const LayerLoads& loads, double batch, std::size_t parts) {
+  PieceWeights weights;
+  return balanced_starts(points, loads, batch, parts, weights);
+}
+
+StageStarts balanced_starts(const CutPoints& points, const LayerLoads& loads, double batch, std::size_t parts,
+                            PieceWeights& weights) {
   const std::size_t layers = loads.work.size();
   const std::size_t count = points.starts.size();
   StageStarts made;
@@ -180,10 +186,9 @@ StageStarts balanced_starts(const CutPoints& points, const LayerLoads& loads, do
   } else {
     // Pieces that are few are cut themselves.
     const bool enough = count >= (points.repeated ? parts : 2 * parts);
-    const std::vector<std::size_t> starts = enough ? points.starts : everywhere(layers);
-    for (const std::size_t piece : balanced(weights_of(loads, batch, starts), parts)) {
-      made.first.push_back(starts[piece]);
-    }
+    std::vector<double>& known = enough ? weights.blocks : weights.layers;
+    if (known.empty()) known = weights_of(loads, batch, enough ? points.starts : everywhere(layers));
+    for (const std::size_t piece : balanced(known, parts)) made.first.push_back(enough ? points.starts[piece] : piece);
   }
   made.first.push_back(layers);
   return made;

@@ -66,9 +66,17 @@ struct StageStarts {
   std::vector<std::size_t> first;  // layer of each, in the order in which a micro-batch meets them; the layers' number
   bool anyhow = false;             // of any job that has as many: they follow from the model's blocks, or were stated
 };
+/// What the pieces weigh between which parts are cut, for one micro-batch; empty: nobody has asked yet.
+struct PieceWeights {
+  std::vector<double> blocks;
+  std::vector<double> layers;
+};
 /// Of so many parts, at most as many as layers, with micro-batches of `batch` samples.
 [[nodiscard]] StageStarts balanced_starts(const CutPoints& points, const LayerLoads& loads, double batch,
                                           std::size_t parts);
+/// The same for many numbers of parts, with the weights of that micro-batch.
+[[nodiscard]] StageStarts balanced_starts(const CutPoints& points, const LayerLoads& loads, double batch,
+                                          std::size_t parts, PieceWeights& weights);
 
 /// Cuts between blocks (as Parallel::cuts) of so many parts with the lightest heaviest one, where parts of as many
 /// blocks each are what a job gets and have one that is a twentieth heavier. Empty: there are none.

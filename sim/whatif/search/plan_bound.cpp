@@ -351,8 +351,12 @@ Time PlanBounds::ranks_alone(const plan::Pipeline& pipeline, const PlanShape& sh
   };
   const auto runs = static_cast<double>(plan::passes_of(pipeline));
   const bool together = plan::ends_together(pipeline.schedule);
+  const std::size_t middle = exchange.size() / 2;
+  const std::size_t last = exchange.size() - 1;
+  // Of one or two ranks it is the same one.
+  const std::size_t apart = std::max<std::size_t>(last - middle, 1);
   Time bound;
-  for (const std::size_t s : {exchange.size() / 2, exchange.size() - 1}) {
+  for (std::size_t s = middle; s <= last; s += apart) {
     const StageExchange& sent = exchange[s];
     std::size_t nearest = parts_.size();
     for (std::size_t r = 0; r < sent.channel.size(); ++r) {
@@ -373,10 +377,26 @@ Time PlanBounds::ranks_alone(const plan::Pipeline& pipeline, const PlanShape& sh
     const Time taken = min(beside, rank_kernels_[s] / (1 - held)) * held;
     const Time contention = max(taken - end.waited - (end.sent - end.done), Time::zero());
     bound = max(bound, max(end.sent, end.done + sent.standing) + contention + ends_[s]);
-    const bool in_turn = together && pipeline.schedule != PipelineSchedule::kDualPipe;
-    if (in_turn) bound = max(bound, end.passes + behind + parts_[0].weights + ends_[0]);
+    // DualPipe's other direction begins on the last rank.
+    const bool dual = pipeline.schedule == PipelineSchedule::kDualPipe;
+    const Time end_of_first = dual ? min(ends_.front(), ends_.back()) : ends_.front();
+    if (together) bound = max(bound, end.passes + behind + parts_[0].weights + end_of_first);
   }
   return bound;
+}
+
+/// The same of the only stage.
+Time PlanBounds::one_rank(const Split& split, const PlanShape& shape, const std::vector<StageExchange>& exchange,
+                          double adding) {
+  const auto passes = static_cast<double>(split.passes);
+  const LayerPass& all = shape.whole;
+  const Time added = all.added * adding;
+  hidden_.clear();
+  parts_.assign(1, {all.forward, all.backward + added, Time::zero()});
+  rank_kernels_.assign(1, (all.kernels + added) * passes);
+  ends_.assign(1, end_of(exchange.front(), shape));
+  const Time waiting = rank_kernels_.front() * (shape.waiting / std::sqrt(passes));
+  return ranks_alone({.micro_batches = split.passes}, shape, exchange, adding) + waiting;
 }
 
 Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange,
@@ -384,8 +404,10 @@ Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std:
   // By kernels alone a bound is that of all ways to share states.
   const double adding = exchange != nullptr ? share_added(split) : 0.0;
   if (split.pipeline == 1) {
-    const std::size_t layers = shape.runs.empty() ? shape.sums.size() - 1 : tools_.shorter->source.size();
-    return one_stage(split, shape, before(shape, layers), exchange, adding) * kRounding;
+    Time bound = one_stage(split, shape, shape.whole, exchange, adding);
+    const bool in_passes = exchange != nullptr && !exchange->front().channel.empty();
+    if (by_ranks && in_passes) bound = max(bound, one_rank(split, shape, *exchange, adding));
+    return bound * kRounding;
   }
   const std::vector<LayerRange>& places = tools_.places.of(split, space_, tools_.lowerer);
   const auto stages = static_cast<std::size_t>(split.pipeline);

@@ -138,6 +138,7 @@ class PlanBounds {
     StagesKey stages{};
     int zero = 0;
     std::int64_t passes = 0;  // 0: makes no difference
+    std::size_t places = 0;   // where parts are, of what depends on them alone
     friend auto operator<=>(const ExchangeKey&, const ExchangeKey&) = default;
   };
   struct Exchange {
@@ -159,6 +160,8 @@ class PlanBounds {
   [[nodiscard]] Time exchanged(const Split& split, std::size_t index, bool by_ranks);
   [[nodiscard]] Time ranks_alone(const plan::Pipeline& pipeline, const PlanShape& shape,
                                  const std::vector<StageExchange>& exchange, double adding) const;
+  [[nodiscard]] Time one_rank(const Split& split, const PlanShape& shape, const std::vector<StageExchange>& exchange,
+                              double adding);
   void hide_in_pairs(const std::vector<LayerRange>& places);
   /// For how long every rank stands still for the weights with which passes of its parts begin.
   [[nodiscard]] Time gathered(const PlanShape& shape, const std::vector<StageExchange>& sent, double runs) const;

@@ -65,6 +65,10 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
     for (const plan::Part& part : parts) {
       exchange.stages[s].channel.push_back({{part.layer, part.layer + part.count}, {}});
     }
+    // One stage has all layers, and what they exchange beside each other pass by pass.
+    if (parts.empty() && !step->plan->folds) {
+      exchange.stages[s].channel.push_back({{0, step->plan->model->layers.size()}, {}});
+    }
   }
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const plan::Row& row = rows[r];
@@ -79,9 +83,9 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
     if (row.ready.at == Moment::kBackward && row.needed.at == Moment::kUpdate && row.group == 0 && !row.in_the_way) {
       stage.last[part_of(step->plan->classes[row.rank_class], row.ready.layer)] += took;
     }
-    if (!row.in_the_way && row.group == 0 && row.lag == 0 && !stage.channel.empty()) {
+    if (!row.in_the_way && row.lag == 0 && !stage.channel.empty()) {
       stage.channel[part_of(step->plan->classes[row.rank_class], row.ready.layer)].rows.push_back(
-          {row.ready, row.needed, took, row.every_pass});
+          {row.ready, row.needed, took, row.every_pass, row.group});
     }
     if (row.in_the_way) {
       (row.ready.at == Moment::kUpdate ? stage.after : stage.standing) += took;
@@ -113,7 +117,8 @@ Time PlanBounds::exchanged(const Split& split, std::size_t index, bool by_ranks)
   // ranks beside each other that sum them share a sequence.
   if (space_.base().model->totals.sparse_parameters > 0) {
     key.passes = split.passes;
-  } else if (tools_.places.are_alike(split)) {
+  } else if (const std::size_t places = tools_.places.number_of(split, space_, tools_.lowerer); places > 0) {
+    key.places = places;
     const plan::Parallel& stated = space_.base().parallel;
     Split plain = split;
     plain.recompute = plan::Recompute::kNone;
@@ -128,9 +133,11 @@ Time PlanBounds::exchanged(const Split& split, std::size_t index, bool by_ranks)
   auto found = exchanges_.find(key);
   if (found == exchanges_.end()) {
     Split like = split;
-    like.recompute = key.shape.recompute;  // whose layers are cut already, more often than not
-    like.context = key.shape.context;
-    like.data = split.data * split.context / like.context;
+    if (tools_.places.are_alike(split)) {
+      like.recompute = key.shape.recompute;  // whose layers are cut already, more often than not
+      like.context = key.shape.context;
+      like.data = split.data * split.context / like.context;
+    }
     found = exchanges_.emplace(key, make_exchange(like)).first;
   }
   const Exchange& exchange = found->second;

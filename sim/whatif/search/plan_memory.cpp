@@ -191,6 +191,19 @@ std::size_t PlanMemory::likely_fullest(const std::vector<LayerRange>& places, co
   return fullest;
 }
 
+/// By its first part, whatever replicas share.
+std::size_t PlanMemory::with_most_states(const std::vector<LayerRange>& places, const Split& split, const Held& sums) {
+  std::size_t fullest = 0;
+  DataSize most;
+  for (std::size_t s = 0; s < static_cast<std::size_t>(split.pipeline); ++s) {
+    const DataSize all = between(sums.weights, places[s]) * Shares{};
+    if (all <= most) continue;
+    most = all;
+    fullest = s;
+  }
+  return fullest;
+}
+
 std::size_t PlanMemory::FlyingHash::operator()(const FlyingKey& key) const {
   std::size_t hash = 0;
   const auto add = [&](auto value) { hash = hash * 31 + std::hash<decltype(value)>()(value); };
@@ -205,7 +218,7 @@ std::size_t PlanMemory::FlyingHash::operator()(const FlyingKey& key) const {
   return hash;
 }
 
-/// The first rank, the last, and before them the one that is likely the fullest.
+/// The first rank, the last, and before them those that are likely the fullest.
 void PlanMemory::ask(const Split& split, std::size_t index, const Held& sums) {
   const RanksKey key{index, {split.pipeline, split.schedule, split.virtual_stages, split.cut}, split.passes};
   if (asked_ && asked_->key == key) return;
@@ -228,11 +241,22 @@ void PlanMemory::ask(const Split& split, std::size_t index, const Held& sums) {
   const auto found = std::find_if(numbers_.begin(), numbers_.end(), same);
   asked_->numbers = static_cast<std::size_t>(found - numbers_.begin());
   if (found == numbers_.end()) numbers_.push_back({&places, std::vector<std::uint32_t>(places.size())});
-  const std::size_t fullest = likely_fullest(places, split, sums);
-  const auto last = static_cast<std::size_t>(split.pipeline - 1);
-  asked_->ranks = {fullest};
-  if (fullest != 0) asked_->ranks.push_back(0);
-  if (fullest != last && last != 0) asked_->ranks.push_back(last);
+  for (const std::size_t rank : {likely_fullest(places, split, sums), with_most_states(places, split, sums),
+                                 std::size_t{0}, static_cast<std::size_t>(split.pipeline - 1)}) {
+    look_at(rank);
+  }
+}
+
+void PlanMemory::look_at(std::size_t rank) {
+  std::vector<std::size_t>& ranks = asked_->ranks;
+  if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+}
+
+DataSize PlanMemory::of_every_rank(const Split& split, std::size_t index) {
+  const DataSize some = of(split, index);
+  if (some == DataSize::infinity() || !is_split(split, space_.base().parallel) || asked_->ranks.empty()) return some;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(split.pipeline); ++rank) look_at(rank);
+  return of(split, index);
 }
 
 PlanMemory::RankHeld PlanMemory::rank_of(std::size_t rank, const Held& sums) {

@@ -32,6 +32,8 @@ class PlanMemory {
   // `index` is that of the shape. Infinite where the lowering refuses it.
   /// Of the plan's fullest GPU; where that is above `enough`, any size above it.
   [[nodiscard]] DataSize of(const Split& split, std::size_t index, DataSize enough = DataSize::infinity());
+  /// Likewise, by all of its ranks.
+  [[nodiscard]] DataSize of_every_rank(const Split& split, std::size_t index);
   /// Of all plans with that shape, so many stages, and so many parts per rank at most.
   [[nodiscard]] DataSize least(const Split& split, std::size_t index, std::int64_t parts);
 
@@ -81,8 +83,11 @@ class PlanMemory {
   [[nodiscard]] std::optional<Held> make_held(const ShapeKey& key);
   [[nodiscard]] PartHeld part_of(const LayerRange& layers, double batch, const Held& sums);
   static std::size_t likely_fullest(const std::vector<LayerRange>& places, const Split& split, const Held& sums);
+  static std::size_t with_most_states(const std::vector<LayerRange>& places, const Split& split, const Held& sums);
   /// Makes `asked_` that of a plan.
   void ask(const Split& split, std::size_t index, const Held& sums);
+  /// At a rank of it, too.
+  void look_at(std::size_t rank);
   /// Of the parts of a rank of it.
   [[nodiscard]] RankHeld rank_of(std::size_t rank, const Held& sums);
   /// Its number.

@@ -17,7 +17,7 @@ std::vector<RankAlone::Event> RankAlone::events_of(const PartChannel& part, Slot
   const bool forward = kind == SlotKind::kForward;
   std::vector<Event> events;
   for (std::size_t r = 0; r < part.rows.size(); ++r) {
-    const auto& [ready, needed, time, every_pass] = part.rows[r];
+    const auto& [ready, needed, time, every_pass, channel] = part.rows[r];
     const bool summed = needed.at == Moment::kUpdate;
     if (kind == SlotKind::kBackwardInput && summed) continue;
     if (kind == SlotKind::kBackwardWeights && !summed) continue;
@@ -40,10 +40,11 @@ std::vector<RankAlone::Event> RankAlone::events_of(const PartChannel& part, Slot
 void RankAlone::start(Sent& sent, const plan::Slot& slot) {
   const ChannelRow& row = sent.row;
   if (!row.every_pass && slot.micro_batch != sent.once) return;
-  free_ = max(free_, now_.done) + row.time;
-  sent.end = free_;
+  Time& free = free_[row.channel];
+  free = max(free, now_.done) + row.time;
+  sent.end = free;
   sent.micro_batch = slot.micro_batch;
-  if (row.needed.at == Moment::kUpdate) now_.sent = free_;
+  if (row.needed.at == Moment::kUpdate) now_.sent = max(now_.sent, free);
 }
 
 void RankAlone::pass(const plan::Slot& slot) {
@@ -83,17 +84,20 @@ RankAlone::Mark RankAlone::mark() const {
 bool RankAlone::repeats(const Mark& was) const {
   const Time round = now_.done - was.now.done;
   if (!(round > Time::zero())) return false;
-  Time carried;
+  std::vector<Time> carried(free_.size());
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     const ChannelRow& row = rows_[r].row;
     if (!row.every_pass) continue;
-    carried += row.time * static_cast<double>(plan::period_of(pipeline_).micro_batches);
+    carried[row.channel] += row.time * static_cast<double>(plan::period_of(pipeline_).micro_batches);
     if (row.needed.at == Moment::kUpdate) continue;
     const Time end = rows_[r].end - was.ends[r];
     if (end > round && !alike(end, round)) return false;
   }
-  const Time free = free_ - was.free;
-  return free < round || alike(free, round) || alike(free, carried);
+  for (std::size_t c = 0; c < free_.size(); ++c) {
+    const Time free = free_[c] - was.free[c];
+    if (free >= round && !alike(free, round) && !alike(free, carried[c])) return false;
+  }
+  return true;
 }
 
 void RankAlone::go_on(const Mark& was, std::int64_t times) {
@@ -104,7 +108,7 @@ void RankAlone::go_on(const Mark& was, std::int64_t times) {
     rows_[r].end = later(rows_[r].end, was.ends[r], often);
     rows_[r].micro_batch += micro_batches;
   }
-  free_ = later(free_, was.free, often);
+  for (std::size_t c = 0; c < free_.size(); ++c) free_[c] = later(free_[c], was.free[c], often);
   for (Time RankEnd::*const time : {&RankEnd::passes, &RankEnd::done, &RankEnd::sent, &RankEnd::waited}) {
     now_.*time = later(now_.*time, was.now.*time, often);
   }

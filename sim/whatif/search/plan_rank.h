@@ -1,8 +1,8 @@
 // What a rank of a pipeline takes whose neighbours never keep it waiting: a lower bound of a step that ranks spend on
 // their channels. Private to the room.
 //
-// A rank takes its passes in the order of plan/order.h. With done(t) its kernels' clock and free(t) that of its channel
-// among replicas:
+// A rank takes its passes in the order of plan/order.h. With done(t) its kernels' clock and free(t) that of a channel
+// among replicas, of which experts have one of their own:
 //   a row that starts after a layer   free = max(free, done) + time of the row
 //   a layer that needs a row          done = max(done, end of the row)
 //   layers in between                 done = done + their kernels, and what stands in their way
@@ -30,6 +30,7 @@ struct ChannelRow {
   plan::Point needed;
   Time time{};
   bool every_pass = false;  // else once, with the first micro-batch or with the last
+  std::size_t channel = 0;  // rows of another one go beside it
 };
 
 /// The rows of one part of a rank, in their order.
@@ -61,6 +62,7 @@ class RankAlone {
       const std::size_t first_row = rows_.size();
       for (const ChannelRow& row : parts[p].rows) {
         rows_.push_back({.row = row});
+        if (row.channel >= free_.size()) free_.resize(row.channel + 1);
         const bool begins = row.needed.at == plan::Moment::kForward;
         rows_.back().once = begins ? plan::first_micro_batch(pipeline, p) : plan::last_micro_batch(pipeline, p);
       }
@@ -130,7 +132,7 @@ class RankAlone {
   /// What a period later is compared with.
   struct Mark {
     RankEnd now{};
-    Time free{};
+    std::vector<Time> free;  // by channel
     std::vector<Time> ends;  // of rows
   };
   [[nodiscard]] Mark mark() const;
@@ -144,7 +146,7 @@ class RankAlone {
   std::vector<std::pair<std::int64_t, std::int64_t>> passes_;  // by part, the first and the last micro-batch
   std::vector<Sent> rows_;
   Time arrival_;
-  Time free_;
+  std::vector<Time> free_;  // by channel
   bool begun_ = false;
   RankEnd now_;
 };

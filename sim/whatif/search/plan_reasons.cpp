@@ -394,10 +394,10 @@ void FastestTooLarge::keep(const TooLarge& one) {
 std::string title_of(const PlanSpace& space) {
   const Scenario& base = space.base();
   const hardware::Cluster& cluster = base.cluster;
-  std::string text =
-      fmt::format("{}, {} {} a step, {}, on {} x {} ({} GPUs: {})", base.model->name, to_text(space.global_batch()),
-                  plural(base.model->sample), name_of(kPrecisions, base.precision), to_text(cluster.nodes),
-                  cluster.node.name, to_text(cluster.gpus()), cluster.node.gpu.name);
+  std::string text = fmt::format(
+      "{}, {} {} a step, {}, on {}{} x {} ({} GPUs: {})", base.model->name, to_text(space.global_batch()),
+      plural(base.model->sample), name_of(kPrecisions, base.precision), space.compares_clusters() ? "up to " : "",
+      to_text(cluster.nodes), cluster.node.name, to_text(cluster.gpus()), cluster.node.gpu.name);
   if (cluster.nodes > 1) {
     text += fmt::format(", network {} per server", to_text_in_bits(cluster.node.network_bandwidth()));
   }

@@ -179,35 +179,33 @@ void PlanSearch::keep_too_large(PlanId id, Time bound, DataSize memory, bool exa
 /// The plan itself: its memory by the ledger, its step by the schedule.
 void PlanSearch::try_plan(const Open& open, const Split& split) {
   if (tried_soon_.erase(open.id) > 0) return;
+  // Passed over, unless others make room.
+  const auto pass = [&](double key) {
+    if (!for_megatron_) open_.push({key, open.bound, open.memory, open.id, Known::kPassed});
+  };
+  const auto not_wanted = [&](DataSize memory) {
+    const double key = key_of(split, open.bound, memory);
+    if (wanted(split, key, open.bound, memory)) return false;
+    pass(key);
+    return true;
+  };
+  if (not_wanted(shared_->memories.of_every_rank(split, space_.families()[open.id.family].shape))) return;
   const Scenario job = space_.with(split);
   shared_->tools.keep_layers_of(job);
   auto plan = shared_->tools.lowerer.lower(job);
-  if (!plan) {
-    ++illegal_;
-    return;
-  }
+  if (!plan) return void(++illegal_);
   const plan::Needed needed = plan::needed_by(job, *plan);
   if (!needed.gpu_fits()) {
     keep_too_large(open.id, open.bound, needed.all(), true);
     return;
   }
-  if (!needed.fits()) {  // larger GPUs are no help
-    ++not_fitting_;
-    return;
-  }
+  if (!needed.fits()) return void(++not_fitting_);  // larger GPUs are no help
   const DataSize memory = needed.tensors.total();
-  // Passed over, unless others make room.
-  const auto pass = [&](double key) {
-    if (!for_megatron_) open_.push({key, open.bound, open.memory, open.id, Known::kPassed});
-  };
-  if (const double key = key_of(split, open.bound, memory); !wanted(split, key, open.bound, memory)) return pass(key);
+  if (not_wanted(memory)) return;
   // What own runs make of a step is known once its plan is priced.
   const Time longest = job.own_runs ? Time::infinity() : longest_wanted(split, memory);
   const auto step = step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)), shared_->tools, longest);
-  if (!step) {
-    ++illegal_;
-    return;
-  }
+  if (!step) return void(++illegal_);
   if (*step > longest) {
     return pass(std::nextafter(ranking_.last()->value, std::numeric_limits<double>::infinity()));
   }

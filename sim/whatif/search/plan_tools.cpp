@@ -51,15 +51,27 @@ const std::vector<LayerRange>& PipelinePlaces::of(const Split& split, const Plan
                        .recompute = split.recompute,
                        .context_by = split.context_by,
                        .sequence = split.sequence};
-  const auto found = places_.find({positions, shape});
-  if (split.cut == StageCut::kUsual && found != places_.end()) return found->second;
+  if (last_ == nullptr || last_->first != shape) last_ = &*places_.try_emplace(shape).first;
+  OfShape& of_shape = last_->second;
+  const auto found = of_shape.find(positions);
+  if (split.cut == StageCut::kUsual && found != of_shape.end()) return found->second;
   const auto starts = starts_of(split, shape, positions, space, lowerer);
   if (!starts) return none;  // another plan with those stages may be legal
   const bool alike = split.cut != StageCut::kUsual || (starts->anyhow && same_for_all_);
-  std::vector<LayerRange>& places = alike ? alike_[{positions, split.cut}] : places_[{positions, shape}];
+  std::vector<LayerRange>& places = alike ? alike_[{positions, split.cut}] : of_shape[positions];
   places.reserve(positions);
   for (std::size_t q = 0; q < positions; ++q) places.push_back({starts->first[q], starts->first[q + 1]});
   return places;
+}
+
+std::size_t PipelinePlaces::number_of(const Split& split, const PlanSpace& space, plan::Lowerer& lowerer) {
+  if (split.cut == StageCut::kUsual && !same_for_all_) return 0;
+  std::vector<std::size_t> ends;
+  if (split.pipeline > 1) {
+    for (const LayerRange& place : of(split, space, lowerer)) ends.push_back(place.end);
+    if (ends.empty()) return 0;
+  }
+  return numbers_.try_emplace(std::move(ends), numbers_.size() + 1).first->second;
 }
 
 std::optional<plan::StageStarts> PipelinePlaces::starts_of(const Split& split, const ShapeKey& shape,
@@ -77,13 +89,14 @@ std::optional<plan::StageStarts> PipelinePlaces::starts_of(const Split& split, c
     return starts ? std::optional(std::move(*starts)) : std::nullopt;
   }
   if (positions > space.base().model->layers.size()) return std::nullopt;
-  const std::optional<Cut>& cut = cut_of(split, shape, space, lowerer);
+  std::optional<Cut>& cut = cut_of(split, shape, space, lowerer);
   if (!cut) return std::nullopt;
-  return plan::balanced_starts(cut->points, cut->loads, static_cast<double>(split.batch), positions);
+  return plan::balanced_starts(cut->points, cut->loads, static_cast<double>(split.batch), positions,
+                               cut->weights[split.batch]);
 }
 
-const std::optional<PipelinePlaces::Cut>& PipelinePlaces::cut_of(const Split& split, ShapeKey shape,
-                                                                 const PlanSpace& space, plan::Lowerer& lowerer) {
+std::optional<PipelinePlaces::Cut>& PipelinePlaces::cut_of(const Split& split, ShapeKey shape, const PlanSpace& space,
+                                                           plan::Lowerer& lowerer) {
   shape.batch = 1;
   const auto [found, added] = cuts_.try_emplace(shape);
   if (!added) return found->second;
@@ -96,7 +109,8 @@ const std::optional<PipelinePlaces::Cut>& PipelinePlaces::cut_of(const Split& sp
   Cut cut{.loads = {.work = shorter_->whole(loads->work),
                     .elements = shorter_->whole(loads->elements),
                     .weights = shorter_->whole(loads->weights)},
-          .points = {}};
+          .points = {},
+          .weights = {}};
   cut.points = plan::cut_points_of(blocks_, cut.loads);
   found->second = std::move(cut);
   return found->second;

@@ -50,24 +50,31 @@ class PipelinePlaces {
   [[nodiscard]] bool are_alike(const Split& split) const {
     return alike_.contains({plan::positions_of(pipeline_of(split)), split.cut});
   }
+  /// The same for plans whose parts are in the same places, where what layers are follows from these and the shape;
+  /// 0: it does not.
+  [[nodiscard]] std::size_t number_of(const Split& split, const PlanSpace& space, plan::Lowerer& lowerer);
 
  private:
   /// Of the whole model as a shape cuts it.
   struct Cut {
     plan::LayerLoads loads;
     plan::CutPoints points;
+    std::map<std::int64_t, plan::PieceWeights> weights;  // by micro-batch
   };
   [[nodiscard]] std::optional<plan::StageStarts> starts_of(const Split& split, const ShapeKey& shape,
                                                            std::size_t positions, const PlanSpace& space,
                                                            plan::Lowerer& lowerer);
-  const std::optional<Cut>& cut_of(const Split& split, ShapeKey shape, const PlanSpace& space, plan::Lowerer& lowerer);
+  std::optional<Cut>& cut_of(const Split& split, ShapeKey shape, const PlanSpace& space, plan::Lowerer& lowerer);
 
   const ShortModel* shorter_;  // null: cuts are stated, or no model stands for the whole
   bool same_for_all_;          // where parts begin does not depend on how layers are cut and joined
   std::vector<workload::Block> blocks_;
   std::map<std::pair<std::size_t, StageCut>, std::vector<LayerRange>> alike_;  // by positions
-  std::map<std::pair<std::size_t, ShapeKey>, std::vector<LayerRange>> places_;
-  std::map<ShapeKey, std::optional<Cut>> cuts_;  // nothing: refused
+  using OfShape = std::map<std::size_t, std::vector<LayerRange>>;              // likewise
+  std::map<ShapeKey, OfShape> places_;
+  std::pair<const ShapeKey, OfShape>* last_ = nullptr;       // of these, that was asked for last
+  std::map<std::vector<std::size_t>, std::size_t> numbers_;  // of places, by where each ends
+  std::map<ShapeKey, std::optional<Cut>> cuts_;              // nothing: refused
 };
 
 /// Over those before each, from none to all.

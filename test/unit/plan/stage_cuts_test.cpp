@@ -105,6 +105,10 @@ TEST_CASE("stage cuts: where FLOPs are alike elements decide, the batch with the
   all.weights = {20, 0, 0};
   CHECK(balanced_starts({}, all, 1, 2).first == std::vector<std::size_t>{0, 1, 3});
   CHECK(balanced_starts({}, all, 4, 2).first == std::vector<std::size_t>{0, 2, 3});
+  // What pieces weigh is kept for other numbers of parts.
+  PieceWeights kept;
+  CHECK(balanced_starts({}, all, 4, 2, kept).first == std::vector<std::size_t>{0, 2, 3});
+  CHECK(balanced_starts({}, all, 4, 3, kept).first == balanced_starts({}, all, 4, 3).first);
 }
 
 TEST_CASE("stage cuts: blocks that are alike are dealt out evenly, else they stay whole", "[unit][plan]") {

@@ -103,6 +103,7 @@ TEST_CASE("plan choice: by cost, what would change the choice is the cheapest pl
   CHECK(half.plan == then.best.plan);
   CHECK(value_of(half.plan, "nodes") == "1");
   CHECK(half.cost->in(dollars) == Approx(then.best.cost->in(dollars)));
+  CHECK_THAT(then.title, Catch::Matchers::Contains(" on up to 2 x "));  // the best is on one
   // The fastest of two servers is faster, and dearer.
   CHECK(half.step_time == then.best.prediction.step_time);
 }

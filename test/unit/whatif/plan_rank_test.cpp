@@ -42,6 +42,36 @@ TEST_CASE("plan rank: a gather waits for the sum before it on the channel", "[un
   CHECK(later.waited.in(milliseconds) == Approx(4));
 }
 
+TEST_CASE("plan rank: what experts gather goes beside what all replicas do", "[unit][whatif]") {
+  // Both layers' weights are gathered in 5 ms and 6 ms: one after the other layer 1 waits until 11, beside each other
+  // until 6, and layer 0 until 5.
+  PartChannel part{{0, 2}, {}};
+  part.rows.push_back({{Moment::kBegin, 0}, {Moment::kForward, 0}, milliseconds(5), true});
+  part.rows.push_back({{Moment::kBegin, 0}, {Moment::kForward, 1}, milliseconds(6), true});
+  const plan::Pipeline pipeline{.schedule = plan::PipelineSchedule::kOneForwardOneBackward, .micro_batches = 1};
+  const auto forward = [](plan::SlotKind kind, const LayerRange& layers) {
+    return kind == plan::SlotKind::kForward ? work(kind, layers) : Time::zero();
+  };
+  const auto done = [&] { return RankAlone(pipeline, std::vector{part}, forward).run(0, Time::zero()).done; };
+  // A layer's kernels go on beside what it waits for.
+  CHECK(done().in(milliseconds) == Approx(11));
+  part.rows.back().channel = 1;
+  CHECK(done().in(milliseconds) == Approx(7));
+}
+
+TEST_CASE("plan rank: of a long step each channel repeats itself", "[unit][whatif]") {
+  // 8 ms of kernels a pass; experts' sums of 10 ms queue, those of all replicas do not.
+  PartChannel part{{0, 2}, {}};
+  part.rows.push_back({{Moment::kBackward, 0}, {Moment::kUpdate, 0}, milliseconds(3), true});
+  part.rows.push_back({{Moment::kBackward, 0}, {Moment::kUpdate, 0}, milliseconds(10), true, 1});
+  for (const std::int64_t m : {2, 5, 20, 1000}) {
+    const RankEnd end =
+        run({.schedule = plan::PipelineSchedule::kOneForwardOneBackward, .micro_batches = m}, part, Time::zero());
+    CHECK(end.done.in(milliseconds) == Approx(8 * static_cast<double>(m)));
+    CHECK(end.sent.in(milliseconds) == Approx(6 + 10 * static_cast<double>(m)));
+  }
+}
+
 TEST_CASE("plan rank: where backward is in two, gradients are summed behind the weights' pass", "[unit][whatif]") {
   PartChannel part{{0, 2}, {}};
   part.rows.push_back({{Moment::kForward, 1}, {Moment::kBackward, 0}, milliseconds(4), true});
