@@ -50,6 +50,16 @@ TEST_CASE("zoo: gradient tensors as the frameworks list them", "[unit][workload]
   CHECK(tensors("mixtral_8x7b") == 995);   // 32 blocks of 4 + 2 + router + 8 experts of 3
   // 61 blocks of 9, 3 MLPs of 3, 58 routers with bias, shared experts of 3 and 256 experts of 3
   CHECK(tensors("deepseek_v3") == 61 * 9 + 9 + 58 * (2 + 3 + 768) + 3);
+  // As torchvision 0.14 lists them, len(list(model.parameters())).
+  CHECK(tensors("efficientnet_v2_m") == 649);
+  CHECK(tensors("efficientnet_v2_l") == 897);
+  CHECK(tensors("regnety_1_6gf") == 368);
+  CHECK(tensors("regnetx_400mf") == 215);
+  CHECK(tensors("densenet161") == 484);
+  CHECK(tensors("mobilenet_v3_small") == 142);
+  CHECK(tensors("mnasnet1_0") == 158);
+  CHECK(tensors("shufflenet_v2_x2_0") == 170);
+  CHECK(tensors("vit_l32") == 296);
   CHECK(tensors("nasnet_large") == 1018);  // as Keras counts its trainable weights
   CHECK(tensors("clip_vit_b32") == 398);   // 24 blocks of 16, and 14
   CHECK(tensors("t5_base") == 257);        // encoder blocks of 8, decoder blocks of 13, a bias and a norm each, a table
@@ -58,6 +68,28 @@ TEST_CASE("zoo: gradient tensors as the frameworks list them", "[unit][workload]
   CHECK(tensors("swin_t") == 12 * 13 + 3 * 3 + 8);  // blocks with a bias table, merges, patches, norm and head
   CHECK(tensors("sd15_unet") == 686);               // as diffusers lists them
   CHECK(tensors("wav2vec2_base") == 213);           // 12 blocks of 16, 19 around them and the head of 2
+}
+
+TEST_CASE("zoo: sizes of a family differ as their configurations say", "[unit][workload]") {
+  const auto parameters = [](std::string_view id) { return catalog().model(id).value()->parameters(); };
+  const auto opt = [](std::int64_t d, std::int64_t blocks) {
+    return (50'272 + 2050) * d + blocks * (12 * d * d + 13 * d) + 2 * d;
+  };
+  CHECK(parameters("opt_125m") == opt(768, 12));
+  CHECK(parameters("opt_2_7b") == opt(2560, 32));
+  const auto neo = [](std::int64_t d, std::int64_t blocks) {
+    return (50'257 + 2048) * d + blocks * (12 * d * d + 10 * d) + 2 * d;
+  };
+  CHECK(parameters("gpt_neo_1_3b") == neo(2048, 24));
+  CHECK(parameters("gpt_neo_2_7b") == neo(2560, 32));
+  // Encoder blocks of 12 d^2 and 13 d, decoder blocks of 16 d^2 and 19 d (queries, keys and values with one bias less).
+  const auto whisper = [](std::int64_t d, std::int64_t blocks) {
+    return d * (3 * 80 + 1) + d * (3 * d + 1) + (1500 + 448 + 51'865) * d + blocks * (28 * d * d + 29 * d) + 4 * d;
+  };
+  CHECK(parameters("whisper_tiny") == whisper(384, 4));
+  CHECK(parameters("whisper_base") == whisper(512, 6));
+  CHECK(parameters("whisper_medium") == whisper(1024, 24));
+  CHECK(parameters("whisper_large_v2") == whisper(1280, 32));
 }
 
 TEST_CASE("zoo: networks of many parts add up to the published counts", "[unit][workload]") {
