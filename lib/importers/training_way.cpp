@@ -112,8 +112,8 @@ std::optional<bool> runs_fused_blocks(std::string_view framework) {
                        [&](std::string_view word) { return framework.find(word) != std::string_view::npos; });
   };
   // Models are Hugging Face's, whoever trains them (its Trainer runs DeepSpeed as well).
-  const bool transformers = framework.starts_with("hf") || names_any({"automodel", "hugging", "transformers"});
-  if (transformers && !names_any({"megatron", "nemo"})) return false;
+  const bool transformers = names_any({"hugging", "transformers"}) && !names_any({"megatron", "nemo"});
+  if (framework.starts_with("hf") || names_any({"automodel"}) || transformers) return false;
   if (names_any({"deepspeed", "rocm", "llmboost", "oneflow"})) return std::nullopt;
   if (names_any(
           {"megatron", "nemo", "hugectr", "composer", "internevo", "jax", "flash-attention", "transformer engine"})) {

@@ -58,7 +58,8 @@ struct Laid {
 /// in time; of the collective library.
 [[nodiscard]] Expected<Laid> lay_out(const Question& question, const cost::Variation& variation, answer::Detail detail);
 
-/// What the job's CPU takes to issue the kernels of a step's passes, casts and pieces of layers apart; its plan is known.
+/// What the job's CPU takes to issue the kernels of a step's passes, casts and pieces of layers apart; its plan is
+/// known.
 [[nodiscard]] Time issuing_of(const Question& question);
 
 /// What the event fidelity simulates, its tasks named after the model's layers.

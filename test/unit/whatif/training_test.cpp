@@ -60,7 +60,8 @@ TEST_CASE("training: a GPU of the catalogue that was measured at its limit draws
   const auto resolved = [](const char* limit) {
     return resolve(
         catalog(),
-        overrides("model llama_3_1_8b; node dgx-h100; parallel.zero 3; training.steps 1000; gpu.power_limit {}", limit));
+        overrides("model llama_3_1_8b; node dgx-h100; parallel.zero 3; training.steps 1000; gpu.power_limit {}",
+                  limit));
   };
   const auto asked = [&](const char* limit) { return predict(resolved(limit).value()).value(); };
   Scenario unlimited = resolved("700 W").value();
