@@ -28,8 +28,8 @@ namespace ddlsim::plan {
 /// a DLRM (traces of facebookresearch/param @ 1e115ff; the profiler slows the CPU). cudaLaunchKernel alone takes 6 us
 /// (TrioSim's traces of an H100's host, tracer/data/profiler).
 inline constexpr Time kDefaultLaunchInterval = microseconds(20);
-/// What hosts left between kernels: fast ones, and the slower of the machines of bench/calibrate/measured, whose eager
-/// PyTorch bounded a step (medians of 26 to 60 us over their models).
+/// What hosts leave between kernels: fast ones (recalled), and the slower of the machines of bench/calibrate/measured,
+/// where eager PyTorch bounded a step (medians of 26 to 60 us over their models).
 inline constexpr Time kShortLaunchInterval = microseconds(10);
 inline constexpr Time kLongLaunchInterval = microseconds(60);
 

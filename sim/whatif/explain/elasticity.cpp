@@ -219,16 +219,16 @@ Expected<void> Sensitive::add_conventions() {
     const bool host = setting.path == "launch_interval" && scenario_.launch_interval.origin() == Origin::kDefault;
     const double low = host ? plan::kShortLaunchInterval.in(seconds) : *now * (1 - kConvention);
     const double high = host ? plan::kLongLaunchInterval.in(seconds) : *now * (1 + kConvention);
-    auto added = add_swing({.name = std::string(setting.path),
-                            .low = number_text(setting.kind, low, 3),
-                            .high = number_text(setting.kind, high, 3),
-                            .low_value = low,
-                            .high_value = high,
-                            .unit = std::string(si_unit(setting.kind)),
-                            .measured = false,
-                            .spread = host ? "hosts that were measured; nobody states this one's"
-                                           : "10 % either way: nobody measured its spread"},
-                           with(low / *now), with(high / *now));
+    auto added = add_swing(
+        {.name = std::string(setting.path),
+         .low = number_text(setting.kind, low, 3),
+         .high = number_text(setting.kind, high, 3),
+         .low_value = low,
+         .high_value = high,
+         .unit = std::string(si_unit(setting.kind)),
+         .measured = false,
+         .spread = host ? "what hosts leave; nobody states this one's" : "10 % either way: nobody measured its spread"},
+        with(low / *now), with(high / *now));
     if (!added) return added;
   }
   const double jitter = scenario_.jitter;

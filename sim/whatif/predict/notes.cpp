@@ -338,7 +338,7 @@ void add_kernel_notes(const Question& question, Prediction& prediction) {
   }
   if (may_wait_for_launches(question, prediction.step_time)) {
     notes.push_back(fmt::format(
-        "launches: the CPU is taken to leave {} between kernels; hosts that were measured left {} to {}, and the 90 % "
+        "launches: the CPU is taken to leave {} between kernels; others leave {} to {}, and the 90 % "
         "interval reaches as far; state yours with --set launch_interval=... (`ddlsim import kineto` reads it off a "
         "trace)",
         to_text(plan::kDefaultLaunchInterval), to_text(plan::kShortLaunchInterval),
