@@ -325,8 +325,8 @@ int run_what_if(const std::vector<std::string>& arguments) {
   const auto comparison =
       changes->empty() ? whatif::what_would_help(*catalog, *base) : whatif::compare(*catalog, *base, *changes);
   if (!comparison) return print(comparison.error());
-  // Tables of numbers have no room for what was not.
-  if (shape == report::Format::kCsv || own_columns) {
+  // Tables of numbers have no room for what somebody asked and was not tried.
+  if (!changes->empty() && (shape == report::Format::kCsv || own_columns)) {
     for (const std::string& reason : comparison->skipped) std::fputs(("not tried: " + reason + "\n").c_str(), stderr);
   }
   if (own_columns) {

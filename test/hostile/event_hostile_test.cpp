@@ -91,7 +91,7 @@ TEST_CASE("event: questions for another fidelity, and none for this one", "[host
           {"--strategy", "ps", "--set", "strategy.priority=yes", "--set", "strategy.pull_at_start=yes", "--fidelity",
            "event"},
           {"priority"});
-  refuses(1, {"--set", "straggler=0.9"}, {"straggler", "between 1 and 1e6"});
+  refuses(1, {"--set", "straggler=0.9"}, {"straggler", "between 1 and 1000000"});
   refuses(1, {"--set", "straggler=nan"}, {"straggler"});
   refuses(1, {"--set", "straggler=1.3", "--set", "straggler.gpus=17"}, {"17", "16"});
   refuses(1, {"--set", "straggler.gpus=0"}, {"straggler.gpus"});
