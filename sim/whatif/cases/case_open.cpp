@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "cases/case_metric.h"
 #include "cases/case_model.h"
 #include "cases/case_network.h"
 #include "cases/case_software.h"
