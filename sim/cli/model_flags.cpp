@@ -22,8 +22,8 @@ void add_model_flags(CLI::App& app, ModelFlags& flags, const ModelFlagWords& wor
       ->type_name("N");
 }
 
-std::string id_of(const ModelFlags& flags, std::string otherwise) {
-  if (flags.out.empty()) return flags.name.empty() ? std::move(otherwise) : flags.name;
+std::string id_of(const ModelFlags& flags, const std::string& otherwise) {
+  if (flags.out.empty()) return flags.name.empty() ? otherwise : flags.name;
   const std::filesystem::path out(flags.out);
   if (out.extension() != ".yaml") throw UsageError{"-o '" + flags.out + "' does not end in .yaml", "as -o mine.yaml"};
   std::string stem = out.stem().string();

@@ -26,7 +26,7 @@ void add_model_flags(CLI::App& app, ModelFlags& flags, const ModelFlagWords& wor
 
 /// The model's id: -o's, else --name, else `otherwise`. Throws where a model file would have another name than its id,
 /// which look-up by path refuses.
-[[nodiscard]] std::string id_of(const ModelFlags& flags, std::string otherwise);
+[[nodiscard]] std::string id_of(const ModelFlags& flags, const std::string& otherwise);
 
 /// Writes the model to -o, or prints it. The status of the program, which is kDone if it may go on.
 [[nodiscard]] int write_model(const ModelFlags& flags, const io::ModelDescription& description);
