@@ -370,7 +370,7 @@ class Validator {
   std::pair<Time, Time> interval_over_what_is_open(const Case& one, const Group& group, const Scenario& scenario,
                                                    const answer::Prediction& prediction,
                                                    std::vector<std::string>& open) const {
-    constexpr double kNothing = 1.005;  // of a step
+    constexpr double kTooLittle = 1.005;  // of a step
     std::pair<Time, Time> ends = prediction.interval_90;
     const auto is_across = [](const Case* given) { return given->nodes > 1; };
     const bool across = std::any_of(group.given.begin(), group.given.end(), is_across);
@@ -387,7 +387,7 @@ class Validator {
         fastest = std::min(fastest, *step / prediction.step_time);
         slowest = std::max(slowest, *step / prediction.step_time);
       }
-      if (slowest / fastest < kNothing) continue;
+      if (slowest / fastest < kTooLittle) continue;
       ends = {ends.first * fastest, ends.second * slowest};
       open.push_back(fmt::format("nobody states {}: the interval spans {:.2f} to {:.2f} times the step ({})",
                                  condition.what, fastest, slowest, condition.stated_by));
