@@ -22,7 +22,7 @@ constexpr std::int64_t kMaxDegree = 1 << 20;
 constexpr std::int64_t kMostWorkers = 1 << 16;
 constexpr std::int64_t kMostAhead = 1 << 20;
 constexpr std::int64_t kMostRuns = 100'000;
-constexpr std::int64_t kMostRounds = 1'000'000;
+constexpr std::int64_t kMostCopies = 1'000'000;
 constexpr std::int64_t kMaxAccumulation = 1 << 20;  // times kMaxBatch stays far from 64 bits
 
 /// In the order in which they are applied: what replaces a whole part comes before its details.
@@ -433,7 +433,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
     {"checkpoint.snapshot", "async, memory: training waits so long (default: copying it over PCIe)", "5 s",
      [](Into s, Value v, Names) { return store(parse_time(v, Range::kNonNegative), s.checkpoints.snapshot); }},
     {"checkpoint.remote_every", "memory: so many copies to one in storage (default: as often as it takes them)", "8",
-     [](Into s, Value v, Names) { return store(parse_count(v, {1, kMostRounds}), s.checkpoints.remote_every); }},
+     [](Into s, Value v, Names) { return store(parse_count(v, {1, kMostCopies}), s.checkpoints.remote_every); }},
     {"energy.carbon", "CO2 of the electricity", "400 g/kWh",
      [](Into s, Value v, Names) {
        return store(parse_quantity<dimension::kMass - dimension::kEnergy>(v), s.training.carbon);
