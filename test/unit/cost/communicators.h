@@ -5,13 +5,18 @@
 
 namespace ddlsim::test {
 
-/// Eight GPUs at a switch in each node, and no memory, so that no local pass is priced.
-inline cost::Communicator nodes_of_eight(std::int64_t nodes) {
+/// Eight GPUs at a switch in each node, and no memory, so that no local pass is priced; rates in GB/s.
+inline cost::Communicator nodes_of_eight(std::int64_t nodes, cost::GpuGeneration generation, double intra, double inter,
+                                         double pcie) {
   cost::Communicator c;
   c.nodes = nodes;
   c.gpus = 8 * nodes;
+  c.generation = generation;
   c.fabric = cost::GpuFabric::kNvswitch;
   c.network_ports = 8;
+  c.intra = gigabytes_per_second(intra);
+  c.inter = gigabytes_per_second(inter);
+  c.pcie = gigabytes_per_second(pcie);
   c.intra_latency = microseconds(3.4);
   c.inter_latency = microseconds(14);
   return c;
@@ -19,22 +24,12 @@ inline cost::Communicator nodes_of_eight(std::int64_t nodes) {
 
 /// 12 NVLinks of 25 GB/s each, eight InfiniBand ports of 200 Gb/s.
 inline cost::Communicator ampere(std::int64_t nodes = 1) {
-  cost::Communicator c = nodes_of_eight(nodes);
-  c.generation = cost::GpuGeneration::kAmpere;
-  c.intra = gigabytes_per_second(300);
-  c.inter = gigabytes_per_second(200);
-  c.pcie = gigabytes_per_second(31.508);
-  return c;
+  return nodes_of_eight(nodes, cost::GpuGeneration::kAmpere, 300, 200, 31.508);
 }
 
 /// 18 NVLinks of 25 GB/s each, eight InfiniBand ports of 400 Gb/s.
 inline cost::Communicator hopper(std::int64_t nodes) {
-  cost::Communicator c = nodes_of_eight(nodes);
-  c.generation = cost::GpuGeneration::kHopper;
-  c.intra = gigabytes_per_second(450);
-  c.inter = gigabytes_per_second(400);
-  c.pcie = gigabytes_per_second(63);
-  return c;
+  return nodes_of_eight(nodes, cost::GpuGeneration::kHopper, 450, 400, 63);
 }
 
 /// EDR InfiniBand and PCIe 3.0, 12 GB/s each; memory of 720 GB/s.

@@ -9,12 +9,14 @@
 #include "chosen_plan.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 #include "sanitized.h"
 #include "search/plan_correction.h"
 #include "search/plan_memory.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
+using ddlsim::test::overrides;
 using namespace ddlsim::whatif;
 
 namespace {
@@ -87,26 +89,14 @@ TEST_CASE("plan bounds: of models with experts, and of such without attention", 
       29);
   check_bounds({{"model", "resnet50", {}}, {"node", "dgx-a100", {}}, {"global_batch", "64", {}}}, 1);
   // Weights of experts that are gathered for every pass, in stages that both ways of a DualPipe go through.
-  check_bounds({{"model", "mixtral_8x7b", {}},
-                {"node", "dgx-h100", {}},
-                {"nodes", "2", {}},
-                {"global_batch", "64", {}},
-                {"parallel.context", "1", {}},
-                {"parallel.zero", "3", {}}},
-               37, 50);
-  check_bounds({{"model", "mixtral_8x7b", {}},
-                {"node", "dgx-h100", {}},
-                {"nodes", "2", {}},
-                {"global_batch", "64", {}},
-                {"parallel.context", "1", {}},
-                {"parallel.schedule", "dualpipe", {}}},
+  check_bounds(
+      overrides("model mixtral_8x7b; node dgx-h100; nodes 2; global_batch 64; parallel.context 1; parallel.zero 3"), 37,
+      50);
+  check_bounds(overrides("model mixtral_8x7b; node dgx-h100; nodes 2; global_batch 64; parallel.context 1; "
+                         "parallel.schedule dualpipe"),
                11, 50);
   // Blocks that are not alike, cut elsewhere for other micro-batches.
-  check_bounds({{"model", "deepseek_v2_lite", {}},
-                {"node", "dgx-h100", {}},
-                {"global_batch", "32", {}},
-                {"parallel.context", "1", {}}},
-               151, 50);
+  check_bounds(overrides("model deepseek_v2_lite; node dgx-h100; global_batch 32; parallel.context 1"), 151, 50);
 }
 
 TEST_CASE("plan bounds: where the one-stage job of a shape differs from its pipelines", "[unit][whatif]") {
