@@ -12,8 +12,8 @@
 
 #include "chakra_json.h"
 #include "ddlsim/importers/protobuf.h"
-#include "kineto_text.h"
-#include "onnx_graph.h"
+#include "kineto/kineto_text.h"
+#include "onnx/onnx_graph.h"
 
 namespace ddlsim::importers {
 namespace {

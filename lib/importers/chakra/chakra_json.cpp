@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "onnx_graph.h"
+#include "onnx/onnx_graph.h"
 
 namespace ddlsim::importers::chakra {
 namespace {

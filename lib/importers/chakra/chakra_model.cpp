@@ -9,8 +9,8 @@
 #include "ddlsim/io/model_file.h"
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
-#include "kineto_names.h"
-#include "onnx_graph.h"
+#include "kineto/kineto_names.h"
+#include "onnx/onnx_graph.h"
 
 namespace ddlsim::importers {
 namespace {

@@ -10,7 +10,7 @@
 #include "ddlsim/support/names.h"
 #include "hf_layers.h"
 #include "json.h"
-#include "onnx_graph.h"
+#include "onnx/onnx_graph.h"
 
 namespace ddlsim::importers {
 namespace {

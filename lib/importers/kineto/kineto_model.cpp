@@ -9,7 +9,7 @@
 #include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "kineto_names.h"
-#include "onnx_graph.h"
+#include "onnx/onnx_graph.h"
 
 namespace ddlsim::importers {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "ddlsim/importers/kineto_file.h"
 #include "ddlsim/support/lower_case.h"
-#include "onnx_graph.h"
+#include "onnx/onnx_graph.h"
 
 namespace ddlsim::importers {
 namespace {

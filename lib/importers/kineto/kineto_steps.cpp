@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "onnx_graph.h"
+#include "onnx/onnx_graph.h"
 
 namespace ddlsim::importers::kineto {
 namespace {

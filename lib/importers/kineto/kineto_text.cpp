@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "onnx_mapping.h"
+#include "onnx/onnx_mapping.h"
 
 namespace ddlsim::importers::kineto {
 namespace {

@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "ddlsim/support/quantity_io.h"
-#include "hf_layers.h"
+#include "hf/hf_layers.h"
 #include "megatron_arguments.h"
 #include "shell_words.h"
 

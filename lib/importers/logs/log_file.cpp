@@ -10,9 +10,9 @@
 
 #include "ddlsim/io/table_file.h"
 #include "ddlsim/support/quantity_io.h"
+#include "launch/megatron_schedule.h"
 #include "log_mlperf.h"
 #include "log_text.h"
-#include "megatron_schedule.h"
 
 namespace ddlsim::importers {
 namespace {
