@@ -8,8 +8,6 @@
 namespace ddlsim::plan {
 namespace {
 
-using Slots = std::vector<Slot>;
-
 std::string slot_words(const Slot& slot, bool parts) {
   std::string text;
   switch (slot.kind) {
@@ -22,93 +20,48 @@ std::string slot_words(const Slot& slot, bool parts) {
   return parts ? text + ", part " + std::to_string(slot.part) : text;
 }
 
-constexpr unsigned char kForwardDone = 1;
-constexpr unsigned char kInputDone = 2;
-
-unsigned char bit(SlotKind kind) {
-  if (kind == SlotKind::kForward) return kForwardDone;
-  return kind == SlotKind::kBackwardWeights ? 0 : kInputDone;
-}
-
 }  // namespace
 
-Period period_of(const Pipeline& pipeline) {
-  switch (pipeline.schedule) {
-    case PipelineSchedule::kOneForwardOneBackward: return {2, 1};
-    case PipelineSchedule::kInterleaved:
-      return {static_cast<std::size_t>(2 * pipeline.stages * pipeline.virtual_stages), pipeline.stages};
-    case PipelineSchedule::kZeroBubbleH1:
-    case PipelineSchedule::kZeroBubbleH2: return {3, 1};
-    case PipelineSchedule::kZeroBubbleV: return {6, 1};
-    case PipelineSchedule::kDualPipe: return {4, 1};
-    case PipelineSchedule::kNone:
-    case PipelineSchedule::kGpipe:
-    case PipelineSchedule::kPipeDream:
-    case PipelineSchedule::kPipeDream2Bw: break;
-  }
-  return {};
-}
-
-Middle middle_of(const Pipeline& pipeline, std::span<const Slot> order) {
-  const auto [slots, later] = period_of(pipeline);
-  if (slots == 0) return {};
-  std::vector<std::pair<std::int64_t, std::int64_t>> passes;  // by part, the first and the last
-  for (std::size_t part = 0; part < static_cast<std::size_t>(parts_of(pipeline)); ++part) {
-    passes.emplace_back(first_micro_batch(pipeline, part), last_micro_batch(pipeline, part));
-  }
-  const auto between = [&](const Slot& slot) {
-    const auto& [first, last] = passes[slot.part];
-    return slot.micro_batch != first && slot.micro_batch != last;
-  };
-  Middle longest;
-  std::size_t first = 0;  // of slots that are all between
-  std::size_t like = 0;   // likewise, and from a period behind it on like those before them
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    if (!between(order[i])) {
-      first = like = i + 1;
-    } else if (i >= first + slots) {
-      Slot before = order[i - slots];
-      before.micro_batch += later;
-      if (before != order[i]) like = i + 1 - slots;
-    }
-    if (i + 1 - like > longest.end - longest.first) longest = {like, i + 1};
-  }
-  return longest;
-}
-
-JoinedOrder::JoinedOrder(const Pipeline& pipeline, std::span<const Slots> stages)
+JoinedOrder::JoinedOrder(const Pipeline& pipeline, std::span<const RankOrder> stages)
     : pipeline_(pipeline),
       stages_(stages),
-      positions_(positions_of(pipeline)),
-      done_(positions_ * static_cast<std::size_t>(pipeline.micro_batches)),
+      each_(static_cast<std::size_t>(parts_of(pipeline))),
+      parts_(stages.size() * each_),
       next_(stages.size()),
       period_(period_of(pipeline)),
+      repeats_(period_.slots > 0),
       reach_(period_.slots) {
-  if (period_.slots == 0) return;
-  for (const Slots& stage : stages) middles_.push_back(middle_of(pipeline, stage));
+  const std::size_t positions = positions_of(pipeline);
+  const auto at = [&](std::size_t position, std::int64_t direction) -> Part& {
+    const Place place = place_of(pipeline, position, direction);
+    return parts_[place.stage * each_ + place.part];
+  };
+  for (std::int64_t direction = 0; direction < directions_of(pipeline.schedule); ++direction) {
+    for (std::size_t position = 1; position < positions; ++position) {
+      at(position, direction).before = &at(position - 1, direction);
+      at(position - 1, direction).behind = &at(position, direction);
+    }
+  }
 }
 
 bool JoinedOrder::ready(const Slot& slot) const {
-  const std::size_t at = position_of(pipeline_, {slot.stage, slot.part});
-  const auto done = [&](std::size_t position) { return done_[index(position, slot.micro_batch)]; };
+  const Part& part = part_of(slot);
   switch (slot.kind) {
-    case SlotKind::kForward: return at == 0 || (done(at - 1) & kForwardDone) != 0;
+    case SlotKind::kForward: return part.before == nullptr || part.before->forward > slot.micro_batch;
     case SlotKind::kBackward:
     case SlotKind::kBackwardInput:
-      return (done(at) & kForwardDone) != 0 && (at + 1 == positions_ || (done(at + 1) & kInputDone) != 0);
-    case SlotKind::kBackwardWeights: return (done(at) & kInputDone) != 0;
+      return part.forward > slot.micro_batch && (part.behind == nullptr || part.behind->input > slot.micro_batch);
+    case SlotKind::kBackwardWeights: return part.input > slot.micro_batch;
   }
   return false;
 }
 
 bool JoinedOrder::ready_at(std::size_t stage) const {
-  const Slots& slots = stages_[stage];
+  const RankOrder& order = stages_[stage];
   const std::size_t at = next_[stage];
-  return at < slots.size() && ready(slots[at]) && (!slots[at].paired || ready(slots[at + 1]));
-}
-
-void JoinedOrder::take(const Slot& slot) {
-  done_[index(position_of(pipeline_, {slot.stage, slot.part}), slot.micro_batch)] |= bit(slot.kind);
+  if (at == order.size()) return false;
+  const Slot slot = order[at];
+  return ready(slot) && (!slot.paired || ready(order[at + 1]));
 }
 
 bool JoinedOrder::seek() {
@@ -132,32 +85,36 @@ Expected<std::span<const Slot>> JoinedOrder::next() {
     if (stuck.empty()) return std::span<const Slot>{};
     return fail(ErrorCode::kInvalidArgument, "a cyclic order: each of these waits for another: " + stuck);
   }
-  std::size_t& at = next_[stage_];
-  const std::span<const Slot> slots(&stages_[stage_][at], stages_[stage_][at].paired ? 2 : 1);
-  for (const Slot& slot : slots) take(slot);
-  at += slots.size();
+  std::size_t count = 0;
+  do {
+    const Slot& slot = taken_[count++] = stages_[stage_][next_[stage_]++];
+    Part& part = part_of(slot);
+    if (slot.kind == SlotKind::kForward) part.forward = slot.micro_batch + 1;
+    if (slot.kind == SlotKind::kBackward || slot.kind == SlotKind::kBackwardInput) part.input = slot.micro_batch + 1;
+  } while (taken_[count - 1].paired);
   took_ = true;
-  return slots;
+  return std::span<const Slot>(taken_).first(count);
 }
 
 std::optional<JoinedOrder::Again> JoinedOrder::again() {
-  if (middles_.empty() || !seek() || took_) return {};
+  if (!repeats_ || !seek() || took_) return {};
   if (mark_.empty()) {
     for (std::size_t s = 0; s < stages_.size(); ++s) {
-      if (next_[s] < middles_[s].first) return {};
+      if (next_[s] < stages_[s].middle().first) return {};
     }
     mark_ = next_;
     return Again{};
   }
   went_ = next_[0] - mark_[0];
   bool alike = went_ > 0 && went_ % period_.slots == 0;
-  std::size_t left = middles_[0].end - middles_[0].first;
+  std::size_t left = stages_[0].middle().end - stages_[0].middle().first;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     alike = alike && next_[s] - mark_[s] == went_;
-    left = std::min(left, middles_[s].end - std::min(next_[s], middles_[s].end));
+    const std::size_t end = stages_[s].middle().end;
+    left = std::min(left, end - std::min(next_[s], end));
   }
   if (left == 0) {
-    middles_.clear();
+    repeats_ = false;
     return {};
   }
   // Brent's search for a cycle: what is compared with moves on, each time after twice as long.
@@ -165,22 +122,22 @@ std::optional<JoinedOrder::Again> JoinedOrder::again() {
   mark_ = next_;
   reach_ *= alike ? 1 : 2;
   if (!alike) return Again{};
-  return Again{static_cast<std::int64_t>(left / went_),
-               static_cast<std::int64_t>(went_ / period_.slots) * period_.micro_batches};
+  return Again{static_cast<std::int64_t>(left / went_), later()};
 }
 
 void JoinedOrder::skip(std::int64_t times) {
-  for (std::size_t s = 0; s < stages_.size(); ++s) {
-    const std::size_t end = next_[s] + static_cast<std::size_t>(times) * went_;
-    while (next_[s] < end) take(stages_[s][next_[s]++]);
+  for (std::size_t& next : next_) next += static_cast<std::size_t>(times) * went_;
+  for (Part& part : parts_) {
+    part.forward += times * later();
+    part.input += times * later();
   }
   stage_ = 0;
-  middles_.clear();
+  repeats_ = false;
 }
 
-Expected<Slots> order_of(const Pipeline& pipeline, std::span<const Slots> stages) {
+Expected<std::vector<Slot>> order_of(const Pipeline& pipeline, std::span<const RankOrder> stages) {
   JoinedOrder joined(pipeline, stages);
-  Slots order;
+  std::vector<Slot> order;
   for (;;) {
     const auto slots = joined.next();
     if (!slots) return tl::unexpected<Error>(slots.error());

@@ -391,9 +391,9 @@ Expected<Timeline> SlotStep::run(answer::Detail detail, Time enough) {
     longer.step = max(longer.step, least_end(c));
     if (longer.step > enough) return longer;
   }
-  std::vector<std::vector<plan::Slot>> orders;
+  std::vector<plan::RankOrder> orders;
   orders.reserve(stages);
-  for (std::size_t s = 0; s < stages; ++s) orders.push_back(plan::stage_order(pipeline_, s));
+  for (std::size_t s = 0; s < stages; ++s) orders.emplace_back(pipeline_, s);
   plan::JoinedOrder order(pipeline_, orders);
   SlotState::Mark mark;
   for (;;) {

@@ -52,8 +52,8 @@ Expected<std::vector<plan::Slot>> slots_of(const plan::StepPlan& plan, std::size
   if (plan::is_asynchronous(pipeline.schedule)) {
     pipeline.micro_batches = pipeline.micro_batches * static_cast<std::int64_t>(steps) + pipeline.stages;
   }
-  std::vector<std::vector<plan::Slot>> orders;
-  for (std::size_t s = 0; s < plan.classes.size(); ++s) orders.push_back(plan::stage_order(pipeline, s));
+  std::vector<plan::RankOrder> orders;
+  for (std::size_t s = 0; s < plan.classes.size(); ++s) orders.emplace_back(pipeline, s);
   return plan::order_of(pipeline, orders);
 }
 

@@ -21,8 +21,8 @@
 // ```
 // `stage_order` is one rank's sequence. `order_of` joins them so that nothing stands before what it waits for: forward
 // after forward of the position before, backward after backward of the position behind, W after I. Who schedules or
-// simulates takes the slots one by one and always finds what a slot needs. `JoinedOrder` is the same without writing it
-// down, and says where all ranks repeat themselves.
+// simulates takes the slots one by one and always finds what a slot needs. `RankOrder` and `JoinedOrder` are the same
+// without writing all of it down; the latter says where all ranks repeat themselves.
 //
 // A pair (Slot::paired): DualPipe's F&B. Both inputs come before it starts, both outputs leave when both are done.
 // Steps that do not end together: zb-h2 and zbv let a rank go on to the next step by itself, with the optimizer's
@@ -42,6 +42,8 @@
 // Worked example: 2 stages, 4 micro-batches, 1F1B: stage 0: F0 F1 B0 F2 B1 F3 B2 B3; stage 1: F0 B0 F1 B1 F2 B2 F3 B3.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -129,12 +131,8 @@ struct Slot {
 /// What one rank does, in its order.
 [[nodiscard]] std::vector<Slot> stage_order(const Pipeline& pipeline, std::size_t stage);
 
-/// All ranks' sequences as one; the passes of a pair stand side by side. Errors: kInvalidArgument, naming the slots
-/// that wait for each other, where the sequences cannot be joined: a cyclic order.
-[[nodiscard]] Expected<std::vector<Slot>> order_of(const Pipeline& pipeline, std::span<const std::vector<Slot>> stages);
-
 /// What a rank's order repeats in its middle: so many slots, of micro-batches so much later each time. No slots:
-/// nothing (none, gpipe).
+/// nothing (none, gpipe, and what never empties).
 struct Period {
   std::size_t slots = 0;
   std::int64_t micro_batches = 0;
@@ -147,7 +145,31 @@ struct Middle {
   std::size_t first = 0;
   std::size_t end = 0;
 };
-[[nodiscard]] Middle middle_of(const Pipeline& pipeline, std::span<const Slot> order);
+
+/// stage_order with what repeats itself written once: it takes as long as for a few micro-batches per rank, however
+/// many there are.
+class RankOrder {
+ public:
+  RankOrder(const Pipeline& pipeline, std::size_t stage);
+  /// Any other sequence, in which every part takes its micro-batches in their order.
+  RankOrder(const Pipeline& pipeline, std::vector<Slot> slots);
+
+  [[nodiscard]] std::size_t size() const { return slots_.size() + left_out_; }
+  [[nodiscard]] Slot operator[](std::size_t i) const;
+  [[nodiscard]] const Middle& middle() const { return middle_; }
+
+ private:
+  std::vector<Slot> slots_;  // of fewer micro-batches
+  Period period_;
+  std::size_t left_out_ = 0;        // slots, whole periods before the end of the middle
+  std::int64_t later_ = 0;          // micro-batches of what comes behind those
+  std::int64_t second_begins_ = 0;  // so many micro-batches later: DualPipe's other direction
+  Middle middle_;
+};
+
+/// All ranks' sequences as one; the passes of a pair stand side by side. Errors: kInvalidArgument, naming the slots
+/// that wait for each other, where the sequences cannot be joined: a cyclic order.
+[[nodiscard]] Expected<std::vector<Slot>> order_of(const Pipeline& pipeline, std::span<const RankOrder> stages);
 
 /// order_of a slot at a time, those of a pair together. Where all ranks have come back to the same point of their
 /// orders' middles, and will again, whoever takes the slots may leave whole rounds of that out:
@@ -162,9 +184,11 @@ struct Middle {
 class JoinedOrder {
  public:
   /// Both must outlive it.
-  JoinedOrder(const Pipeline& pipeline, std::span<const std::vector<Slot>> stages);
+  JoinedOrder(const Pipeline& pipeline, std::span<const RankOrder> stages);
+  JoinedOrder(const JoinedOrder&) = delete;
+  JoinedOrder& operator=(const JoinedOrder&) = delete;
 
-  /// Nothing at the end. Errors: as order_of.
+  /// Nothing at the end; they stay until it is asked again. Errors: as order_of.
   [[nodiscard]] Expected<std::span<const Slot>> next();
 
   /// All ranks will take what they took since again() last said so `times` times more, of micro-batches so much later;
@@ -177,24 +201,33 @@ class JoinedOrder {
   void skip(std::int64_t times);
 
  private:
+  /// A rank's part: whose passes its own wait for, and the micro-batches that its passes are done with, up to these.
+  struct Part {
+    const Part* before = nullptr;
+    const Part* behind = nullptr;
+    std::int64_t forward = 0;
+    std::int64_t input = 0;
+  };
+  [[nodiscard]] Part& part_of(const Slot& slot) { return parts_[slot.stage * each_ + slot.part]; }
+  [[nodiscard]] const Part& part_of(const Slot& slot) const { return parts_[slot.stage * each_ + slot.part]; }
   [[nodiscard]] bool ready(const Slot& slot) const;
   [[nodiscard]] bool ready_at(std::size_t stage) const;
   /// Goes on to a rank that has a slot ready. False: all wait, or have ended.
   bool seek();
-  void take(const Slot& slot);
-  [[nodiscard]] std::size_t index(std::size_t position, std::int64_t micro_batch) const {
-    return position * static_cast<std::size_t>(pipeline_.micro_batches) + static_cast<std::size_t>(micro_batch);
+  [[nodiscard]] std::int64_t later() const {  // micro-batches of a round
+    return static_cast<std::int64_t>(went_ / period_.slots) * period_.micro_batches;
   }
 
   const Pipeline& pipeline_;
-  std::span<const std::vector<Slot>> stages_;
-  std::size_t positions_;
-  std::vector<unsigned char> done_;  // by position and micro-batch
-  std::vector<std::size_t> next_;    // by rank
+  std::span<const RankOrder> stages_;
+  std::size_t each_;         // parts of a rank
+  std::vector<Part> parts_;  // by rank and part
+  std::array<Slot, 2> taken_;
+  std::vector<std::size_t> next_;  // by rank
   std::size_t stage_ = 0;
   bool took_ = false;  // a slot since the round of all ranks began
   Period period_;
-  std::vector<Middle> middles_;    // by rank; empty where nothing repeats, or no longer
+  bool repeats_;                   // no longer at the end
   std::vector<std::size_t> mark_;  // next_ when again() last said something
   std::size_t went_ = 0;           // slots of the first rank since then
   std::size_t reach_ = 0;          // how many until something else is remembered

@@ -116,9 +116,9 @@ void RankAlone::go_on(const Mark& was, std::int64_t times) {
 
 RankEnd RankAlone::run(std::size_t stage, Time arrival) {
   arrival_ = arrival;
-  const std::vector<plan::Slot> order = plan::stage_order(pipeline_, stage);
+  const plan::RankOrder order(pipeline_, stage);
   const std::size_t period = plan::period_of(pipeline_).slots;
-  const plan::Middle middle = period == 0 ? plan::Middle{} : plan::middle_of(pipeline_, order);
+  const plan::Middle& middle = order.middle();
   Mark mark;
   std::size_t ask = middle.first;
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -132,7 +132,7 @@ RankEnd RankAlone::run(std::size_t stage, Time arrival) {
         ask += period;
       }
     }
-    const plan::Slot& slot = order[i];
+    const plan::Slot slot = order[i];
     pass(slot);
     if (slot.kind == SlotKind::kBackward || slot.kind == SlotKind::kBackwardInput) now_.passes = now_.done;
   }

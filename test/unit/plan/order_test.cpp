@@ -42,9 +42,9 @@ std::string stage(PipelineSchedule schedule, std::size_t stage, std::int64_t sta
   return words(stage_order(of, stage), parts_of(of) > 1);
 }
 
-std::vector<std::vector<Slot>> all_stages(const Pipeline& of) {
-  std::vector<std::vector<Slot>> orders;
-  for (std::size_t s = 0; s < static_cast<std::size_t>(of.stages); ++s) orders.push_back(stage_order(of, s));
+std::vector<RankOrder> all_stages(const Pipeline& of) {
+  std::vector<RankOrder> orders;
+  for (std::size_t s = 0; s < static_cast<std::size_t>(of.stages); ++s) orders.emplace_back(of, s);
   return orders;
 }
 
@@ -232,10 +232,12 @@ TEST_CASE("order: sequences that wait for each other are named", "[unit][plan]")
   // Stage 0 wants micro-batch 0 back before it sends 1 on; stage 1 wants 1 before it gives 0 back.
   constexpr auto kF = SlotKind::kForward;
   constexpr auto kB = SlotKind::kBackward;
-  const std::vector<std::vector<Slot>> cyclic{
-      {{0, 0, kF, false, 0}, {0, 0, kB, false, 0}, {0, 0, kF, false, 1}, {0, 0, kB, false, 1}},
-      {{1, 0, kF, false, 0}, {1, 0, kF, false, 1}, {1, 0, kB, false, 0}, {1, 0, kB, false, 1}}};
-  const auto joined = order_of(pipeline(PipelineSchedule::kOneForwardOneBackward, 2, 2), cyclic);
+  const Pipeline two = pipeline(PipelineSchedule::kOneForwardOneBackward, 2, 2);
+  using Slots = std::vector<Slot>;
+  const std::vector<RankOrder> cyclic{
+      {two, Slots{{0, 0, kF, false, 0}, {0, 0, kB, false, 0}, {0, 0, kF, false, 1}, {0, 0, kB, false, 1}}},
+      {two, Slots{{1, 0, kF, false, 0}, {1, 0, kF, false, 1}, {1, 0, kB, false, 0}, {1, 0, kB, false, 1}}}};
+  const auto joined = order_of(two, cyclic);
   REQUIRE_FALSE(joined);
   CHECK(joined.error().code == ErrorCode::kInvalidArgument);
   CHECK(joined.error().message ==
@@ -245,12 +247,36 @@ TEST_CASE("order: sequences that wait for each other are named", "[unit][plan]")
 TEST_CASE("order: the middle of a rank's order repeats itself", "[unit][plan]") {
   // Rank 0 of 2: F0 F1 | B0 .. : of the first and the last micro-batch is no slot of it.
   const Pipeline two = pipeline(PipelineSchedule::kOneForwardOneBackward, 2, 6);
-  const std::vector<Slot> order = stage_order(two, 0);
-  CHECK(words(order) == "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 B5");
-  CHECK(middle_of(two, order).first == 3);
-  CHECK(middle_of(two, order).end == 9);
+  CHECK(words(stage_order(two, 0)) == "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 B5");
+  CHECK(RankOrder(two, 0).middle().first == 3);
+  CHECK(RankOrder(two, 0).middle().end == 9);
   CHECK(period_of(pipeline(PipelineSchedule::kGpipe, 2, 6)).slots == 0);
-  CHECK(middle_of(pipeline(PipelineSchedule::kGpipe, 2, 6), order).end == 0);
+  CHECK(RankOrder(pipeline(PipelineSchedule::kGpipe, 2, 6), 0).middle().end == 0);
+}
+
+TEST_CASE("order: what repeats itself is written once, and read as often as it comes", "[unit][plan]") {
+  for (const PipelineSchedule schedule : kSchedules) {
+    for (const std::int64_t stages : {1, 2, 4, 6, 16}) {
+      for (const std::int64_t more : {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 31}) {
+        for (const std::int64_t parts : {2, 5}) {
+          if (parts > 2 && schedule != PipelineSchedule::kInterleaved) continue;
+          Pipeline of = pipeline(schedule, stages, stages + more * stages + more % 2);
+          if (schedule == PipelineSchedule::kInterleaved) of.virtual_stages = parts;
+          if (!check(of)) continue;
+          INFO(name_of(kPipelineSchedules, schedule) << ", " << stages << " stages, " << of.micro_batches);
+          for (std::size_t s = 0; s < static_cast<std::size_t>(stages); ++s) {
+            const std::vector<Slot> whole = stage_order(of, s);
+            const RankOrder folded(of, s);
+            REQUIRE(folded.size() == whole.size());
+            for (std::size_t i = 0; i < whole.size(); ++i) REQUIRE(folded[i] == whole[i]);
+            const RankOrder unfolded(of, whole);
+            CHECK(folded.middle().first == unfolded.middle().first);
+            CHECK(folded.middle().end == unfolded.middle().end);
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("order: whole rounds of all ranks may be left out", "[unit][plan]") {
