@@ -66,6 +66,7 @@ class StateSums {
     const bool lists = job.software_optimizer == UpdateKernels::kForeach && values > 0;
     if (lists) listed_ = sizes_.optimizer / static_cast<double>(values);
     frozen_ = frozen_weight(job, sizes_.weight);
+    gathered_ = gathered_weight(job, true);
     share_ = 1.0 / static_cast<double>(sharing_ranks(plan, false));
     expert_share_ = parts_experts(job.parallel) ? 1.0 / static_cast<double>(sharing_ranks(plan, true)) : share_;
   }
@@ -100,12 +101,8 @@ class StateSums {
     const DataSize element = std::min(sizes_.weight, activation_size(job_.precision));
     return element * ((owned.looked_up == 0 ? owned.largest : made(owned)) + owned.quantised);
   }
-  [[nodiscard]] DataSize gathered(const Owned& owned) const {
-    return weights(owned, gathered_weight(job_, true), gathered_weight(job_, true));
-  }
-  [[nodiscard]] DataSize gathered_gradients(const Owned& owned) const {
-    return gathered_weight(job_, true) * owned.trained;
-  }
+  [[nodiscard]] DataSize gathered(const Owned& owned) const { return weights(owned, gathered_, gathered_); }
+  [[nodiscard]] DataSize gathered_gradients(const Owned& owned) const { return gathered_ * owned.trained; }
   [[nodiscard]] DataSize at_update() const { return at_update_; }
   /// Whether several ranks share what one has.
   [[nodiscard]] bool shares() const { return share_ < 1 || expert_share_ < 1; }
@@ -128,6 +125,7 @@ class StateSums {
   bool sixteen_ = false;
   DataSize listed_;  // of a parameter
   DataSize frozen_;  // of a weight that is not trained
+  DataSize gathered_;
   double share_ = 1;
   double expert_share_ = 1;
   DataSize at_update_;

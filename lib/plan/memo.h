@@ -17,6 +17,7 @@
 #include "ddlsim/plan/stage_cuts.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/workload/model.h"
+#include "ddlsim/workload/shard.h"
 #include "splits.h"
 
 namespace ddlsim::plan {
@@ -90,6 +91,7 @@ struct Memo {
   std::map<std::tuple<const workload::Model*, workload::Fusion, bool>,
            std::pair<std::shared_ptr<const workload::Model>, std::shared_ptr<const workload::Model>>>
       models;  // as given, as run
+  std::map<std::pair<const workload::Model*, workload::Cut>, Expected<std::vector<workload::Shard>>> shards;
   std::map<CutKey, Expected<SplitModel>> cuts;
   std::map<const Layers*, CutPlaces> cut_places;
   std::map<std::tuple<const Layers*, std::size_t, std::int64_t, std::vector<std::size_t>>, StageStarts>

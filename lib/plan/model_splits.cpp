@@ -60,7 +60,7 @@ class Splitting {
     split_.blocks = blocks_in(job_.model, memo).blocks;
     std::vector<workload::Layer> layers;
     if (shares) {
-      if (auto done = share(cut, layers); !done) return tl::unexpected<Error>(done.error());
+      if (auto done = share(cut, memo, layers); !done) return tl::unexpected<Error>(done.error());
     } else if (changes) {
       layers = job_.model->layers;
     }
@@ -109,11 +109,14 @@ class Splitting {
     }
   }
 
-  Expected<void> share(const workload::Cut& cut, std::vector<workload::Layer>& layers) {
-    auto shards = workload::shard(job_.model->layers, cut);
+  Expected<void> share(const workload::Cut& cut, Memo& memo, std::vector<workload::Layer>& layers) {
+    const std::pair key{job_.model.get(), cut};
+    auto found = memo.shards.find(key);
+    if (found == memo.shards.end()) found = memo.shards.emplace(key, workload::shard(job_.model->layers, cut)).first;
+    const Expected<std::vector<workload::Shard>>& shards = found->second;
     if (!shards) return tl::unexpected<Error>(shards.error());
     layers.reserve(shards->size());
-    for (workload::Shard& one : *shards) {
+    for (const workload::Shard& one : *shards) {
       const std::size_t i = layers.size();
       bool after = false;
       first_sent_.push_back(sent_.size());
@@ -124,7 +127,7 @@ class Splitting {
       closed_.push_back(after);
       if (cut.expert > 1 || cut.whole_experts) split_.experts.push_back(one.experts);
       if (cut.sequence) split_.on_rows.push_back(one.on_rows);
-      layers.push_back(std::move(one.layer));
+      layers.push_back(one.layer);
     }
     first_sent_.push_back(sent_.size());
     return {};
