@@ -44,6 +44,7 @@ Table summary_table(const answer::Validation& validation) {
   Table table(columns);
   for (const answer::ValidationSet& set : validation.sets) table.add(row_of(set, anchored));
   if (validation.sets.size() > 1) table.add(row_of(validation.all, anchored));
+  for (const answer::ValidationSet& kind : validation.kinds) table.add(row_of(kind, anchored));
   return table;
 }
 
@@ -212,13 +213,17 @@ Json case_json(const answer::CaseResult& one) {
 Json validation_json(const answer::Validation& validation) {
   Json json{{"schema", "ddlsim/validate/1"}, {"anchor", validation.anchor}};
   json.update(set_json(validation.all));
-  Json sets = Json::array();
-  for (const answer::ValidationSet& set : validation.sets) {
-    Json one{{"name", set.name}};
-    one.update(set_json(set));
-    sets.push_back(std::move(one));
-  }
-  json["sets"] = std::move(sets);
+  const auto named = [](const std::vector<answer::ValidationSet>& sets) {
+    Json all = Json::array();
+    for (const answer::ValidationSet& set : sets) {
+      Json one{{"name", set.name}};
+      one.update(set_json(set));
+      all.push_back(std::move(one));
+    }
+    return all;
+  };
+  json["sets"] = named(validation.sets);
+  if (!validation.kinds.empty()) json["kinds"] = named(validation.kinds);
   Json cases = Json::array();
   for (const answer::CaseResult& one : validation.all.cases) cases.push_back(case_json(one));
   json["cases"] = std::move(cases);

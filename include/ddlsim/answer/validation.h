@@ -33,6 +33,7 @@ struct CaseResult {
   std::vector<std::string> unread{};     // what of its words counted for nothing
   std::vector<std::string> open{};       // conditions that nobody states, over which its interval is stretched
   std::optional<double> memory_error{};  // of the bytes per GPU that the source printed: predicted / measured - 1
+  bool collective = false;               // by itself, not a step
 };
 
 /// One case in full: what it was taken to mean, and what was predicted for that.
@@ -58,6 +59,7 @@ struct UnsupportedCase {
   std::string metric{};
   double measured = 0;
   std::size_t after = 0;  // how many of the set's predicted cases stand before it
+  bool collective = false;
 };
 
 /// Absolute relative errors of some cases, as shares.
@@ -97,6 +99,7 @@ struct Validation {
   std::string anchor;  // as the command line names it
   std::vector<ValidationSet> sets;
   ValidationSet all;
+  std::vector<ValidationSet> kinds{};  // steps and collectives of them; empty where all are of one kind
 };
 
 }  // namespace ddlsim::answer

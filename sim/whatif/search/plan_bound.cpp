@@ -103,8 +103,7 @@ const PlanShape* PlanBounds::shape(std::size_t index, bool adds) {
   return *known ? &**known : nullptr;
 }
 
-std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) {
-  const Scenario job = short_job(key);
+std::optional<PlanBounds::PricedShape> PlanBounds::priced_shape(const Scenario& job, bool adds) {
   tools_.keep_layers_of(job);
   auto plan = tools_.lowerer.passes(job);
   if (!plan) return std::nullopt;
@@ -112,37 +111,42 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) 
     return !row.every_pass || !row.in_the_way || row.rank_class != row.needed_by;
   });
   std::vector<cost::LayerTimes> times;
-  const auto step = priced(job, std::move(*plan), tools_, &times);
+  auto step = priced(job, std::move(*plan), tools_, &times);
   if (!step) return std::nullopt;
-  std::optional<cost::PricedStep> longer;
-  std::vector<cost::LayerTimes> longer_times;
-  if (adds) {
-    Scenario again = job;
-    again.strategy.accumulation.set(2);
-    const auto adding = cost::price_layers(again, *step->plan, tools_.prices);
-    if (!adding) return std::nullopt;
-    auto added = cost::price(again, step->plan, *adding);
-    if (!added) return std::nullopt;
-    longer = std::move(*added);
-    longer_times = adding->layers;
-  }
-  PlanShape made{.sums = {},
-                 .runs = {},
-                 .launch_interval = step->launch_interval,
-                 .waiting = step->wait_for_slowest,
-                 .held = step->sm_share};
-  std::vector<LayerPass>& sums = made.sums;
-  sums.emplace_back();
+  PricedShape made{.step = std::move(*step), .times = std::move(times), .adding = {}, .adding_times = {}};
+  if (!adds) return made;
+  Scenario again = job;
+  again.strategy.accumulation.set(2);
+  const auto layers = cost::price_layers(again, *made.step.plan, tools_.prices);
+  if (!layers) return std::nullopt;
+  auto adding = cost::price(again, made.step.plan, *layers);
+  if (!adding) return std::nullopt;
+  made.adding = std::move(*adding);
+  made.adding_times = layers->layers;
+  return made;
+}
+
+std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) {
+  const Scenario job = short_job(key);
+  const auto priced = priced_shape(job, adds);
+  if (!priced) return std::nullopt;
+  const cost::PricedStep& step = priced->step;
   const hardware::SoftwareFactor factor = plan::gpu_time_factor_of(job);
-  made.updating = factor.update;
+  PlanShape made{.sums = std::vector<LayerPass>(1),
+                 .runs = {},
+                 .adds = adds,
+                 .updating = factor.update,
+                 .launch_interval = step.launch_interval,
+                 .waiting = step.wait_for_slowest,
+                 .held = step.sm_share};
+  std::vector<LayerPass>& sums = made.sums;
   const bool by_profiles = cost::by_profiles(job);
-  made.adds = adds;
-  const std::size_t classes = key.stages == 1 ? 1 : step->plan->classes.size();  // one kind of GPUs has the same layers
+  const std::size_t classes = key.stages == 1 ? 1 : step.plan->classes.size();  // one kind of GPUs has the same layers
   for (std::size_t c = 0; c < classes; ++c) {
-    const std::vector<LayerPass> one = passes_of(*step, c);
-    const plan::Chunk& chunk = step->plan->classes[c].chunk;
+    const std::vector<LayerPass> one = passes_of(step, c);
+    const plan::Chunk& chunk = step.plan->classes[c].chunk;
     // What goes beside kernels hides the better, the longer they take.
-    const std::vector<LayerPass> added = adds ? passes_of(*longer, c) : one;
+    const std::vector<LayerPass> added = adds ? passes_of(*priced->adding, c) : one;
     const auto put_off = [&](const cost::PricedStep& of, std::span<const cost::LayerTimes> layers, std::size_t i) {
       const cost::LayerTime& weights = layers[sums.size() - 1].weights;
       return by_profiles ? weights.compute * factor.compute + weights.memory * factor.memory
@@ -150,24 +154,26 @@ std::optional<PlanShape> PlanBounds::make_shape(const ShapeKey& key, bool adds) 
     };
     for (std::size_t i = 0; i < one.size(); ++i) {
       LayerPass pass = one[i];
-      pass.weights = put_off(*step, times, i);
-      pass.put_off = adds ? put_off(*longer, longer_times, i) : pass.weights;
+      pass.weights = put_off(step, priced->times, i);
+      pass.put_off = adds ? put_off(*priced->adding, priced->adding_times, i) : pass.weights;
       pass.added = added[i].backward - one[i].backward;  // less where another layer's backward hides a message
       sums.push_back(sums.back() + pass);
     }
   }
-  std::size_t layers = sums.size() - 1;
-  if (tools_.shorter && key.stages == 1) {
-    if (layers != tools_.shorter->model->layers.size()) return std::nullopt;
-    LayerPass more;
-    for (const ShortModel::Repeated& run : tools_.shorter->runs) {
-      made.runs.push_back({.before = more, .block = sums[run.end] - sums[run.first]});
-      more = more + made.runs.back().block * run.times;
-    }
-    layers = tools_.shorter->source.size();
-  }
-  made.whole = before(made, layers);
+  const std::size_t layers = sums.size() - 1;
+  const bool is_short = tools_.shorter && key.stages == 1;
+  if (is_short && layers != tools_.shorter->model->layers.size()) return std::nullopt;
+  if (is_short) add_runs(made);
+  made.whole = before(made, is_short ? tools_.shorter->source.size() : layers);
   return made;
+}
+
+void PlanBounds::add_runs(PlanShape& shape) const {
+  LayerPass more;
+  for (const ShortModel::Repeated& run : tools_.shorter->runs) {
+    shape.runs.push_back({.before = more, .block = shape.sums[run.end] - shape.sums[run.first]});
+    more = more + shape.runs.back().block * run.times;
+  }
 }
 
 LayerPass PlanBounds::before(const PlanShape& shape, std::size_t layer) const {
@@ -399,6 +405,21 @@ Time PlanBounds::one_rank(const Split& split, const PlanShape& shape, const std:
   return ranks_alone({.micro_batches = split.passes}, shape, exchange, adding) + waiting;
 }
 
+Time PlanBounds::with_stages_sent(const Split& split, const plan::Pipeline& pipeline, const PlanShape& shape,
+                                  const std::vector<StageExchange>& exchange, Time bound) {
+  const auto runs = static_cast<double>(plan::passes_of(pipeline));
+  ends_.clear();
+  for (const StageExchange& stage : exchange) ends_.push_back(end_of(stage, shape));
+  // Whoever ends its passes last has its update before it, and what is in the way after that.
+  bound = max(bound + gathered(shape, exchange, runs) + *std::min_element(ends_.begin(), ends_.end()),
+              with_sent(pipeline, in_order(split), parts_, exchange, ends_));
+  for (std::size_t s = 0; s < exchange.size(); ++s) {  // bubbles apart
+    const Time lost = contention(exchange[s], runs, rank_kernels_[s], shape.held);
+    bound = max(bound, rank_work_[s] + exchange[s].standing + lost + ends_[s]);
+  }
+  return bound;
+}
+
 Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange,
                           bool by_ranks) {
   // By kernels alone a bound is that of all ways to share states.
@@ -448,18 +469,8 @@ Time PlanBounds::laid_out(const Split& split, const PlanShape& shape, const std:
   }
   Time bound = plan::least_step(pipeline, parts);
   if (exchange != nullptr) {
-    std::vector<Time>& ends = ends_;
-    ends.clear();
-    for (const StageExchange& stage : *exchange) ends.push_back(end_of(stage, shape));
-    // Whoever ends its passes last has its update before it, and what is in the way after that.
-    bound = max(bound + gathered(shape, *exchange, runs) + *std::min_element(ends.begin(), ends.end()),
-                with_sent(pipeline, in_order(split), parts, *exchange, ends));
+    bound = with_stages_sent(split, pipeline, shape, *exchange, bound);
     if (by_ranks) bound = max(bound, ranks_alone(pipeline, shape, *exchange, adding));
-    for (std::size_t s = 0; s < stages; ++s) {  // bubbles apart
-      const StageExchange& sent = (*exchange)[s];
-      const Time lost = contention(sent, runs, kernels[s], shape.held);
-      bound = max(bound, work[s] + sent.standing + lost + ends[s]);
-    }
   }
   bound = max(bound, shape.launch_interval * *std::max_element(issued.begin(), issued.end()));
   const double waiting = shape.waiting / std::sqrt(runs);

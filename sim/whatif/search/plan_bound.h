@@ -150,13 +150,26 @@ class PlanBounds {
   const PlanShape* shape(std::size_t index, bool adds = false);
   /// Of all layers of the whole model before one.
   [[nodiscard]] LayerPass before(const PlanShape& shape, std::size_t layer) const;
+  /// A pass by itself; and one that adds its gradients to another's, where that is asked for.
+  struct PricedShape {
+    cost::PricedStep step;
+    std::vector<cost::LayerTimes> times;
+    std::optional<cost::PricedStep> adding;
+    std::vector<cost::LayerTimes> adding_times;
+  };
+  [[nodiscard]] std::optional<PricedShape> priced_shape(const Scenario& job, bool adds);
   [[nodiscard]] std::optional<PlanShape> make_shape(const ShapeKey& key, bool adds);
+  /// What the short model's blocks stand for.
+  void add_runs(PlanShape& shape) const;
   [[nodiscard]] Exchange make_exchange(const Split& split);
   /// The job of a shape, of the short model where it stands for the whole.
   [[nodiscard]] Scenario short_job(const ShapeKey& key) const;
   /// What a stage does between the first micro-batch's arrival and the last one's departure, and around that.
   Time laid_out(const Split& split, const PlanShape& shape, const std::vector<StageExchange>* exchange,
                 bool by_ranks = false);
+  /// A bound of the stages' passes with what they send; parts_, rank_work_ and rank_kernels_ are theirs.
+  [[nodiscard]] Time with_stages_sent(const Split& split, const plan::Pipeline& pipeline, const PlanShape& shape,
+                                      const std::vector<StageExchange>& exchange, Time bound);
   [[nodiscard]] Time exchanged(const Split& split, std::size_t index, bool by_ranks);
   [[nodiscard]] Time ranks_alone(const plan::Pipeline& pipeline, const PlanShape& shape,
                                  const std::vector<StageExchange>& exchange, double adding) const;

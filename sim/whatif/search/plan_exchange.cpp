@@ -35,6 +35,36 @@ OtherChannel& channel_of(StageExchange& stage, std::size_t group) {
   return stage.others.back();
 }
 
+/// Row `r`, of that stage.
+void add_collective(const cost::PricedStep& step, std::size_t r, StageExchange& stage) {
+  const plan::Row& row = step.plan->rows[r];
+  const Time took = step.rows[r].once * static_cast<double>(row.count);
+  const std::size_t part = part_of(step.plan->classes[row.rank_class], row.ready.layer);
+  const bool sums = row.ready.at == Moment::kBackward && row.needed.at == Moment::kUpdate;
+  if (!row.in_the_way && !step.plan->folds && row.op != primitives::CollectiveOp::kSendRecv) {
+    const DataSize sent = step.rows[r].sent * static_cast<double>(row.count);
+    (row.every_pass ? stage.held_each : stage.held_once) += took * cost::held_of_gpu(step, took, sent);
+    (row.every_pass ? stage.beside_each : stage.beside_once) += took;
+  }
+  if (sums && row.group == 0 && !row.in_the_way) stage.last[part] += took;
+  if (!row.in_the_way && row.lag == 0 && !stage.channel.empty()) {
+    stage.channel[part].rows.push_back({row.ready, row.needed, took, row.every_pass, row.group});
+  }
+  if (row.in_the_way) {
+    (row.ready.at == Moment::kUpdate ? stage.after : stage.standing) += took;
+  } else if (row.group != 0) {
+    OtherChannel& other = channel_of(stage, row.group);
+    (row.every_pass ? other.every_pass : other.once) += took;
+  } else if (row.every_pass) {
+    stage.every_pass += took;
+    const bool at_begin = row.ready.at == Moment::kBegin && row.needed.at == Moment::kForward;
+    const bool first = stage.gathers.empty() || stage.gathers.back().before.first != row.ready.layer;
+    if (at_begin && first) stage.gathers.push_back({{row.ready.layer, row.needed.layer}, took});
+  } else if (sums) {
+    stage.once += took;
+  }
+}
+
 }  // namespace
 
 PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
@@ -55,7 +85,6 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
   }
   const auto step = priced(job, std::move(*plan), tools_);
   if (!step) return {.bounds = false, .stages = {}};
-  const std::vector<plan::Row>& rows = step->plan->rows;
   exchange.stages.resize(step->plan->classes.size());
   for (std::size_t s = 0; s < exchange.stages.size(); ++s) {
     exchange.stages[s].update = step->classes[s].update;
@@ -70,36 +99,9 @@ PlanBounds::Exchange PlanBounds::make_exchange(const Split& split) {
       exchange.stages[s].channel.push_back({{0, step->plan->model->layers.size()}, {}});
     }
   }
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    const plan::Row& row = rows[r];
-    const Time took = step->rows[r].once * static_cast<double>(row.count);
-    StageExchange& stage = exchange.stages[row.rank_class];
-    if (row.kind != plan::RowKind::kCollective) continue;
-    if (!row.in_the_way && !step->plan->folds && row.op != primitives::CollectiveOp::kSendRecv) {
-      const DataSize sent = step->rows[r].sent * static_cast<double>(row.count);
-      (row.every_pass ? stage.held_each : stage.held_once) += took * cost::held_of_gpu(*step, took, sent);
-      (row.every_pass ? stage.beside_each : stage.beside_once) += took;
-    }
-    if (row.ready.at == Moment::kBackward && row.needed.at == Moment::kUpdate && row.group == 0 && !row.in_the_way) {
-      stage.last[part_of(step->plan->classes[row.rank_class], row.ready.layer)] += took;
-    }
-    if (!row.in_the_way && row.lag == 0 && !stage.channel.empty()) {
-      stage.channel[part_of(step->plan->classes[row.rank_class], row.ready.layer)].rows.push_back(
-          {row.ready, row.needed, took, row.every_pass, row.group});
-    }
-    if (row.in_the_way) {
-      (row.ready.at == Moment::kUpdate ? stage.after : stage.standing) += took;
-    } else if (row.group != 0) {
-      OtherChannel& other = channel_of(stage, row.group);
-      (row.every_pass ? other.every_pass : other.once) += took;
-    } else if (row.every_pass) {
-      stage.every_pass += took;
-      const bool at_begin = row.ready.at == Moment::kBegin && row.needed.at == Moment::kForward;
-      const bool first = stage.gathers.empty() || stage.gathers.back().before.first != row.ready.layer;
-      if (at_begin && first) stage.gathers.push_back({{row.ready.layer, row.needed.layer}, took});
-    } else if (row.ready.at == Moment::kBackward && row.needed.at == Moment::kUpdate) {
-      stage.once += took;
-    }
+  for (std::size_t r = 0; r < step->rows.size(); ++r) {
+    const plan::Row& row = step->plan->rows[r];
+    if (row.kind == plan::RowKind::kCollective) add_collective(*step, r, exchange.stages[row.rank_class]);
   }
   return exchange;
 }
