@@ -78,6 +78,36 @@ TEST_CASE("validate: all sets together are what each of them is", "[unit][whatif
   CHECK(all.cases.size() == 3);
 }
 
+TEST_CASE("validate: steps and collectives are summed up apart", "[unit][whatif]") {
+  io::Case collective = resnet_on(8, 130);
+  collective.id = "c8";
+  collective.group = "c";
+  collective.model = "all_reduce";
+  collective.architecture = "collective";
+  collective.metric = io::CaseMetric::kBusBandwidth;
+  collective.extra["size_bytes"] = "1073741824";
+  io::Case unknown = collective;
+  unknown.id = "c9";
+  unknown.gpu = "X9000";
+  const auto both = run({resnet_on(1, 800), resnet_on(8, 6000), collective, unknown}, Anchor::kFirst);
+  REQUIRE(both.kinds.size() == 2);
+  const answer::ValidationSet& steps = both.kinds[0];
+  CHECK(steps.name == "all steps");
+  CHECK(steps.rows == 2);
+  CHECK(steps.anchors == 1);
+  REQUIRE(steps.cases.size() == 1);
+  CHECK(steps.errors.mean == Approx(std::abs(both.all.cases[0].error)));
+  const answer::ValidationSet& collectives = both.kinds[1];
+  CHECK(collectives.name == "all collectives");
+  CHECK(collectives.rows == 2);
+  CHECK(collectives.anchors == 0);
+  CHECK(collectives.unsupported.size() == 1);
+  REQUIRE(collectives.cases.size() == 1);
+  CHECK(collectives.errors.mean == Approx(std::abs(both.all.cases[1].error)));
+  CHECK(run({collective}, Anchor::kNone).kinds.empty());
+  CHECK(run({resnet_on(1, 800)}, Anchor::kNone).kinds.empty());
+}
+
 TEST_CASE("validate: an anchor on one GPU is met exactly", "[unit][whatif]") {
   io::Case twin = resnet_on(1, 800);
   twin.id = "twin";
