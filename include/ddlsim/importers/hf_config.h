@@ -13,6 +13,9 @@
 //   blocks of many sizes    gemma4_text (wider heads without values in every sixth, experts beside the MLP);
 //                           nemotron-nas (DeciLM): each block as `block_configs` has it
 //   known, and refused      deepseek_v4, naming the parts without an operator; gemma4 with per-layer embeddings
+//   uniform decoders        bloom, falcon (every decoder architecture), gpt_bigcode, gptj, mpt, phi, stablelm, starcoder2
+//                           (layer norms), baichuan (rotary, or alibi as the 13B), chatglm (2, 3, GLM-4), cohere,
+//                           granite, internlm2, olmo, olmo2 (gate and up): a table of traits, hf_uniform_families.cpp
 //   older ones              gpt2, opt, gpt_neox, bert, vit
 //   of two stacks           clip (both towers), t5 and mt5, whisper: encoder and decoder, cross-attention included
 //   sound, images           wav2vec2 (with its head for letters, for pre-training, or none), convnext, swin

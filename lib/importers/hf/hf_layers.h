@@ -77,6 +77,7 @@ class Stack {
 std::int64_t sequence_of(ConfigReader& config, const Request& request, const char* positions_key, bool learned);
 
 Family decoder_family(ConfigReader& config, const Request& request);
+Family uniform_family(ConfigReader& config, const Request& request);
 Family gpt2_family(ConfigReader& config, const Request& request);
 Family opt_family(ConfigReader& config, const Request& request);
 Family gpt_neox_family(ConfigReader& config, const Request& request);
