@@ -12,13 +12,18 @@
 //                           nemotron_h: Mamba-2, attention, MLP and experts by the letters of its pattern
 //   blocks of many sizes    gemma4_text (wider heads without values in every sixth, experts beside the MLP);
 //                           nemotron-nas (DeciLM): each block as `block_configs` has it
-//   known, and refused      deepseek_v4, naming the parts without an operator; gemma4 with per-layer embeddings
-//   uniform decoders        bloom, falcon (every decoder architecture), gpt_bigcode, gptj, mpt, phi, stablelm, starcoder2
+//   known, and refused      deepseek_v4, albert (a block that serves all), deberta, deberta-v2 (disentangled
+//   attention),
+//                           naming the parts without an operator; gemma4 with per-layer embeddings
+//   uniform decoders        bloom, falcon (every decoder architecture), gpt_bigcode, gptj, mpt, phi, stablelm,
+//   starcoder2
 //                           (layer norms), baichuan (rotary, or alibi as the 13B), chatglm (2, 3, GLM-4), cohere,
 //                           granite, internlm2, olmo, olmo2 (gate and up): a table of traits, hf_uniform_families.cpp
-//   older ones              gpt2, opt, gpt_neox, bert, vit
-//   of two stacks           clip (both towers), t5 and mt5, whisper: encoder and decoder, cross-attention included
-//   sound, images           wav2vec2 (with its head for letters, for pre-training, or none), convnext, swin
+//   older ones              gpt2, opt, gpt_neox, vit
+//   encoders                bert, roberta, xlm-roberta, electra: with the head of the class
+//   of two stacks           clip (both towers), t5 and mt5, bart and mbart, whisper: encoder and decoder,
+//   cross-attention included sound, images           wav2vec2 (with its head for letters, for pre-training, or none),
+//   convnext, swin
 // Infinity and NaN, which Python writes, are read where nothing needs the number.
 // A multimodal wrapper's `text_config` is read for the language model; its other towers are left out, and noted. clip's
 // are both read.
@@ -52,7 +57,8 @@ struct HfOptions {
   std::string id;                        // of the model; empty: from the file's name, or its folder's
   std::int64_t batch = 1;                // samples per GPU and step
   std::optional<std::int64_t> sequence;  // tokens of a sample; the positions of the config, at most 4096, otherwise
-  std::optional<std::int64_t> target{};  // of t5 and mt5, target tokens of a sample; as pre-training has them otherwise
+  std::optional<std::int64_t>
+      target{};  // of t5, mt5, bart and mbart, target tokens; as pre-training has them otherwise
 };
 
 struct HfImport {

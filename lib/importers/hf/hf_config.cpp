@@ -28,17 +28,22 @@ struct FamilyRow {
 
 constexpr std::string_view kCausal = "ForCausalLM";
 constexpr std::array kFamilies{
+    FamilyRow{"albert", "Albert", hf::known_but_refused, "ForMaskedLM ForPreTraining ForSequenceClassification Model"},
     FamilyRow{"baichuan", "Baichuan", hf::uniform_family, kCausal},
-    FamilyRow{"bert", "Bert", hf::bert_family, "ForMaskedLM ForPreTraining ForSequenceClassification Model"},
+    FamilyRow{"bart", "Bart", hf::bart_family, "ForConditionalGeneration Model"},
+    FamilyRow{"bert", "Bert", hf::encoder_family, "ForMaskedLM ForPreTraining ForSequenceClassification Model"},
     FamilyRow{"bloom", "Bloom", hf::uniform_family, kCausal},
     FamilyRow{"chatglm", "ChatGLM", hf::uniform_family, "ForConditionalGeneration Model"},
     FamilyRow{"clip", "CLIP", hf::clip_family, "Model"},
     FamilyRow{"cohere", "Cohere", hf::uniform_family, kCausal},
     FamilyRow{"convnext", "ConvNext", hf::convnext_family, "ForImageClassification Model"},
+    FamilyRow{"deberta", "Deberta", hf::known_but_refused, "ForMaskedLM ForSequenceClassification Model"},
+    FamilyRow{"deberta-v2", "DebertaV2", hf::known_but_refused, "ForMaskedLM ForSequenceClassification Model"},
     FamilyRow{"deepseek_v2", "DeepseekV2", hf::decoder_family, kCausal},
     FamilyRow{"deepseek_v3", "DeepseekV3", hf::decoder_family, kCausal},
     FamilyRow{"deepseek_v32", "DeepseekV32", hf::decoder_family, kCausal},
     FamilyRow{"deepseek_v4", "DeepseekV4", hf::deepseek_v4_family, kCausal},
+    FamilyRow{"electra", "Electra", hf::encoder_family, "ForPreTraining ForMaskedLM ForSequenceClassification Model"},
     FamilyRow{"falcon", "Falcon", hf::uniform_family, kCausal},
     FamilyRow{"gemma", "Gemma", hf::decoder_family, kCausal},
     FamilyRow{"gemma2", "Gemma2", hf::decoder_family, kCausal},
@@ -55,6 +60,7 @@ constexpr std::array kFamilies{
     FamilyRow{"kimi_k2", "DeepseekV3", hf::decoder_family, kCausal},
     FamilyRow{"llama", "Llama", hf::decoder_family, kCausal},
     FamilyRow{"llama4_text", "Llama4", hf::decoder_family, kCausal},
+    FamilyRow{"mbart", "MBart", hf::bart_family, "ForConditionalGeneration Model"},
     FamilyRow{"mimo", "MiMo", hf::decoder_family, kCausal},
     FamilyRow{"minimax_m2", "MiniMaxM2", hf::decoder_family, kCausal},
     FamilyRow{"mistral", "Mistral", hf::decoder_family, kCausal},
@@ -77,6 +83,7 @@ constexpr std::array kFamilies{
     FamilyRow{"qwen3_next", "Qwen3Next", hf::qwen_hybrid_family, kCausal},
     FamilyRow{"qwen3_vl_moe_text", "Qwen3VLMoe", hf::decoder_family, kCausal},
     FamilyRow{"qwen3_vl_text", "Qwen3VL", hf::decoder_family, kCausal},
+    FamilyRow{"roberta", "Roberta", hf::encoder_family, "ForMaskedLM ForSequenceClassification Model"},
     FamilyRow{"stablelm", "StableLm", hf::uniform_family, kCausal},
     FamilyRow{"starcoder2", "Starcoder2", hf::uniform_family, kCausal},
     FamilyRow{"swin", "Swin", hf::swin_family, "ForImageClassification Model"},
@@ -84,6 +91,7 @@ constexpr std::array kFamilies{
     FamilyRow{"vit", "ViT", hf::vit_family, "ForImageClassification Model"},
     FamilyRow{"wav2vec2", "Wav2Vec2", hf::wav2vec2_family, "ForCTC ForPreTraining Model"},
     FamilyRow{"whisper", "Whisper", hf::whisper_family, "ForConditionalGeneration"},
+    FamilyRow{"xlm-roberta", "XLMRoberta", hf::encoder_family, "ForMaskedLM ForSequenceClassification Model"},
 };
 
 /// Families whose code stands beside their checkpoints.
@@ -191,7 +199,9 @@ std::string module_of(const FamilyRow& row) {
   }
   // What a multimodal wrapper calls its language model stands in the wrapper's module.
   const std::string_view name = row.model_type;
-  return fmt::format("modeling_{}.py of transformers", name.substr(0, name.size() - (name.ends_with("_text") ? 5 : 0)));
+  std::string file(name.substr(0, name.size() - (name.ends_with("_text") ? 5 : 0)));
+  std::replace(file.begin(), file.end(), '-', '_');
+  return fmt::format("modeling_{}.py of transformers", file);
 }
 
 io::ModelDescription describe(hf::Family family, const Found& found, const HfOptions& options,

@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "catalog.h"
 #include "ddlsim/importers/hf_config.h"
 #include "ddlsim/io/model_file.h"
+#include "unit/importers/as_shipped.h"
 
 namespace {
 
@@ -32,28 +32,8 @@ std::size_t named(const HfImport& import, const std::string& name) {
   return count;
 }
 
-/// The same operators as the catalogue's model: inputs, parameters, FLOPs and what they move and keep.
 void check_as_shipped(const std::string& id, const std::string& text, std::int64_t sequence) {
-  INFO(id);
-  const auto shipped = test::catalog().model(id);
-  REQUIRE(shipped);
-  const auto& theirs = (*shipped)->layers;
-  const HfImport import = uniform(text, sequence);
-  const auto& ours = import.model.layers;
-  CHECK(import.model.parameters() == (*shipped)->parameters());
-  REQUIRE(ours.size() == theirs.size());
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    INFO(i << ": " << ours[i].name << " beside " << theirs[i].name);
-    REQUIRE(ours[i].in == theirs[i].in);
-    REQUIRE(ours[i].parameters == theirs[i].parameters);
-    REQUIRE(ours[i].forward_work == theirs[i].forward_work);
-    REQUIRE(ours[i].backward_work == theirs[i].backward_work);
-    REQUIRE(ours[i].forward_elements == theirs[i].forward_elements);
-    REQUIRE(ours[i].backward_elements == theirs[i].backward_elements);
-    REQUIRE(ours[i].saved_elements == theirs[i].saved_elements);
-    REQUIRE(ours[i].scores == theirs[i].scores);
-    REQUIRE(ours[i].forward_kernels == theirs[i].forward_kernels);
-  }
+  test::check_as_shipped(id, uniform(text, sequence));
 }
 
 std::string of_type(const std::string& type, const std::string& more) {
