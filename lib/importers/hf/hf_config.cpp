@@ -52,6 +52,7 @@ constexpr std::array kFamilies{
     FamilyRow{"glm_moe_dsa", "GlmMoeDsa", hf::decoder_family, kCausal},
     FamilyRow{"gpt2", "GPT2", hf::gpt2_family, "LMHeadModel"},
     FamilyRow{"gpt_bigcode", "GPTBigCode", hf::uniform_family, kCausal},
+    FamilyRow{"gpt_neo", "GPTNeo", hf::uniform_family, kCausal},
     FamilyRow{"gpt_neox", "GPTNeoX", hf::gpt_neox_family, kCausal},
     FamilyRow{"gpt_oss", "GptOss", hf::decoder_family, kCausal},
     FamilyRow{"gptj", "GPTJ", hf::uniform_family, kCausal},

@@ -114,6 +114,12 @@ void read_gptj(ConfigReader& config, UniformDecoder& gptj) {
   gptj.dropout.attention = gptj.dropout.mlp = drops(config, "resid_pdrop");
 }
 
+void read_neo(ConfigReader& config, UniformDecoder& neo) {
+  neo.activation = activation_of(config, "activation_function", "gelu_new");
+  neo.dropout.embedding = drops(config, "embed_dropout");
+  neo.dropout.attention = neo.dropout.mlp = drops(config, "resid_dropout");
+}
+
 void read_phi(ConfigReader& config, UniformDecoder& phi) {
   if (config.flag_or("qk_layernorm", false)) phi.qk_norm = QkNormKind::kPerHead;
   phi.activation = activation_of(config, "hidden_act", "gelu_new");
@@ -270,6 +276,17 @@ constexpr std::array kUniformFamilies{
                              .mlp_bias = true},
                   .tied = true,
                   .read = read_bigcode},
+    UniformFamily{.model_type = "gpt_neo",
+                  .keys = {.blocks = {"num_layers", "num_hidden_layers"},
+                           .heads = {"num_heads", "num_attention_heads"},
+                           .inner_times = 4},
+                  .always = {.position = PositionKind::kLearned,
+                             .output_bias = true,
+                             .wide_softmax = true,
+                             .mlp_bias = true,
+                             .note = "Blocks that look at a window compute every score and mask the rest."},
+                  .tied = true,
+                  .read = read_neo},
     UniformFamily{.model_type = "gptj",
                   .keys = kGptKeys,
                   .always = {.side_by_side = 1, .wide_softmax = true, .mlp_bias = true, .head_bias = true},

@@ -94,6 +94,10 @@ TEST_CASE("hf: uniform decoders are the catalogue's, operator by operator", "[un
                    8192);
   check_as_shipped("gptj_6b", of_type("gptj", R"("n_embd": 4096, "n_layer": 28, "n_head": 16, "vocab_size": 50400)"),
                    2048);
+  check_as_shipped("gpt_neo_1_3b", of_type("gpt_neo", R"("hidden_size": 2048, "num_layers": 24, "num_heads": 16,
+                                                          "intermediate_size": null, "vocab_size": 50257,
+                                                          "max_position_embeddings": 2048)"),
+                   2048);
   const std::string glm = R"("hidden_size": 4096, "num_attention_heads": 32, "kv_channels": 128, "add_qkv_bias": true,
                              "ffn_hidden_size": 13696, "multi_query_attention": true, "multi_query_group_num": 2)";
   check_as_shipped("chatglm2_6b", of_type("chatglm", glm + R"(, "num_layers": 28, "padded_vocab_size": 65024)"), 4096);
