@@ -27,11 +27,15 @@ std::string encoder_refused(const std::string& text, const HfOptions& options = 
   return to_string(result.error());
 }
 
-/// BERT base's sizes with a class and what else it says.
-std::string base(const std::string& type, const std::string& architecture, const std::string& more) {
-  return R"({"model_type": ")" + type + R"(", "architectures": [")" + architecture +
-         R"("], "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072, )" +
-         more + "}";
+constexpr const char* kBase =
+    R"("hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072, )";
+constexpr const char* kLarge =
+    R"("hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096, )";
+
+/// A class, BERT's sizes and what else it says.
+std::string base(const std::string& type, const std::string& architecture, const std::string& more,
+                 const std::string& sizes = kBase) {
+  return R"({"model_type": ")" + type + R"(", "architectures": [")" + architecture + R"("], )" + sizes + more + "}";
 }
 
 const std::string kXlm = R"("max_position_embeddings": 514, "type_vocab_size": 1, "vocab_size": 250002)";
@@ -64,6 +68,10 @@ TEST_CASE("hf: encoders and BART are the catalogue's, operator by operator", "[u
   test::check_as_shipped("roberta_base", encoded(base("roberta", "RobertaForMaskedLM", kRoberta), all));
   test::check_as_shipped("xlm_roberta_base", encoded(base("xlm-roberta", "XLMRobertaForMaskedLM", kXlm), all));
   test::check_as_shipped("electra_base", encoded(base("electra", "ElectraForPreTraining", kElectra), all));
+  test::check_as_shipped("roberta_large", encoded(base("roberta", "RobertaForMaskedLM", kRoberta, kLarge), all));
+  test::check_as_shipped("xlm_roberta_large", encoded(base("xlm-roberta", "XLMRobertaForMaskedLM", kXlm, kLarge), all));
+  const std::string wide = R"("embedding_size": 1024, "max_position_embeddings": 512, "vocab_size": 30522)";
+  test::check_as_shipped("electra_large", encoded(base("electra", "ElectraForPreTraining", wide, kLarge), all));
   const HfOptions summary{.id = {}, .batch = 1, .sequence = 1024, .target = 128};
   test::check_as_shipped("bart_base",
                          encoded(bart("bart", {768, 6, 12, 3072, 50265}, R"("activation_dropout": 0.1)"), summary));

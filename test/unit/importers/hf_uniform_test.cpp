@@ -65,6 +65,9 @@ TEST_CASE("hf: uniform decoders are the catalogue's, operator by operator", "[un
   check_as_shipped("bloom_7b1", of_type("bloom", R"("hidden_size": 4096, "n_layer": 30, "n_head": 32,
                                                     "vocab_size": 250880, "hidden_dropout": 0.0)"),
                    2048);
+  check_as_shipped("bloom_176b", of_type("bloom", R"("n_embed": 14336, "n_layer": 70, "num_attention_heads": 112,
+                                       "vocab_size": 250880)"),
+                   2048);
   check_as_shipped("falcon_7b", of_type("falcon", R"("hidden_size": 4544, "num_hidden_layers": 32,
                                                      "num_attention_heads": 71, "multi_query": true,
                                                      "parallel_attn": true, "vocab_size": 65024)"),
@@ -78,6 +81,9 @@ TEST_CASE("hf: uniform decoders are the catalogue's, operator by operator", "[un
   check_as_shipped("olmo_2_7b", sizes("olmo2", "4096 32 32 11008 100352"), 4096);
   check_as_shipped("internlm2_7b",
                    sizes("internlm2", "4096 32 32 14336 92544", R"("num_key_value_heads": 8, "bias": false)"), 4096);
+  check_as_shipped("internlm2_20b",
+                   sizes("internlm2", "6144 48 48 16384 92544", R"("num_key_value_heads": 8, "bias": false)"), 4096);
+  check_as_shipped("starcoder2_7b", sizes("starcoder2", "4608 32 36 18432 49152", R"("num_key_value_heads": 4)"), 4096);
   check_as_shipped(
       "baichuan2_7b",
       sizes("baichuan", "4096 32 32 11008 125696", R"("max_position_embeddings": 4096, "model_max_length": 4096)"),
