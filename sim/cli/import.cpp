@@ -28,10 +28,10 @@ Examples:
   ddlsim import onnx bert.onnx --dim sequence=128 --unknown assumed)";
 
 constexpr std::string_view kHfExamples = R"(
-Families of today's language models are known: llama, mixtral, qwen3, deepseek_v3, gpt2, bert and more; beside them t5,
-clip, whisper, wav2vec2, vit, swin and convnext. A model_type without a rule lists them. Of t5 --sequence are the source
-tokens, of clip and whisper the text's, of wav2vec2 the wave's values. Without -o the model goes to standard output. A
-model file is named after its id.
+Families of today's language models are known: llama, mixtral, qwen3, deepseek_v3, falcon, olmo2, phi, gpt2, bert, roberta
+and more; beside them t5, bart, clip, whisper, wav2vec2, vit, swin and convnext. A model_type without a rule lists them.
+Of t5 and bart --sequence are the source tokens and --target the others, of clip and whisper --sequence are the text's, of
+wav2vec2 the wave's values. Without -o the model goes to standard output. A model file is named after its id.
 
 Examples:
   ddlsim import hf config.json -o models/mine.yaml --sequence 8192
@@ -112,16 +112,22 @@ int import_hf(const std::vector<std::string>& arguments) {
   ModelFlags flags;
   importers::HfOptions options;
   std::int64_t sequence = 0;
+  std::int64_t target = 0;
   app.add_option("file", file, "the config.json")->required()->type_name("FILE");
   add_model_flags(app, flags, {.name_default = "the file's name, or its folder's"});
   app.add_option("--sequence", sequence, "tokens of a sample")
       ->default_str("the config's positions, at most 4096")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
       ->type_name("N");
+  app.add_option("--target", target, "target tokens of a sample, of t5, mt5, bart and mbart")
+      ->default_str("as pre-training has them")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
+      ->type_name("N");
   parse(app, arguments);
   options.id = id_of(flags, nameless(file));
   options.batch = flags.batch;
   if (app.count("--sequence") > 0) options.sequence = sequence;
+  if (app.count("--target") > 0) options.target = target;
   const auto imported = importers::import_hf_config(file, options);
   if (!imported) return print(imported.error());
   return finish(flags, imported->description, imported->model);

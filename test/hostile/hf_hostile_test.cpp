@@ -71,11 +71,45 @@ TEST_CASE("hostile: numbers of a config beyond all measure") {
              Contains("'vision_config.hidden_size' is 2147483649"));
 }
 
+TEST_CASE("hostile: configs whose keys contradict each other or have another type") {
+  const TempFolder folder;
+  const auto file = [&](const std::string& text) { return folder.file("n.json", text); };
+  const auto sized = [](const std::string& type, const std::string& more) {
+    return R"({"model_type": ")" + type +
+           R"(", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8,
+               "vocab_size": 8, )" +
+           more + "}";
+  };
+  CHECK_THAT(refused(file(sized("falcon", R"("multi_query": "yes")"))), Contains("'multi_query' is \"yes\""));
+  CHECK_THAT(refused(file(sized("falcon", R"("n_head": 4)"))),
+             Contains("n.json:2:") && Contains("'n_head' is 4, and 'num_attention_heads' something else"));
+  CHECK_THAT(refused(file(sized("falcon", R"("num_ln_in_parallel_attn": 3)"))), Contains("from 1 to 2"));
+  CHECK_THAT(refused(file(sized("olmo", R"("clip_qkv": -8)"))), Contains("'clip_qkv' is -8"));
+  CHECK_THAT(refused(file(sized("starcoder2", R"("residual_dropout": 1.5)"))), Contains("'residual_dropout' is 1.5"));
+  CHECK_THAT(refused(file(sized("phi", R"("num_key_value_heads": 3)"))), Contains("does not divide 2 heads"));
+  CHECK_THAT(refused(file(sized("granite", R"("num_key_value_heads": 2147483648)"))), Contains("does not divide"));
+  CHECK_THAT(refused(file(sized("baichuan", R"("model_max_length": 0)"))), Contains("'model_max_length' is 0"));
+  CHECK_THAT(refused(file(sized("roberta", R"("max_position_embeddings": 9, "pad_token_id": 2147483648)"))),
+             Contains("none is left"));
+  CHECK_THAT(refused(file(R"({"model_type": "chatglm", "hidden_size": 2147483648, "num_layers": 1000, "vocab_size": 8,
+                              "num_attention_heads": 65536, "kv_channels": 65536, "ffn_hidden_size": 2147483648,
+                              "padded_vocab_size": 2147483648})")),
+             Contains("2^53"));
+  CHECK_THAT(refused(file(R"({"model_type": "mpt", "d_model": 8, "n_layers": 1, "n_heads": 2, "vocab_size": 8,
+                              "attn_config": []})")),
+             Contains("'attn_config' is a list"));
+  CHECK_THAT(refused(file(R"({"model_type": "bart", "d_model": 2147483648, "encoder_layers": 1000,
+                              "decoder_layers": 1000, "encoder_attention_heads": 1, "decoder_attention_heads": 1,
+                              "encoder_ffn_dim": 2147483648, "decoder_ffn_dim": 8, "vocab_size": 8})")),
+             Contains("2^53"));
+}
+
 TEST_CASE("hostile: wrong usage of import hf") {
   const TempFolder folder;
   const std::string good = folder.file("good.json", llama("8", "2"));
   refused(good, {"--sequence", "0"}, 2);
   refused(good, {"--sequence", "many"}, 2);
+  refused(good, {"--target", "0"}, 2);
   refused(good, {"--batch", "-1"}, 2);
   refused(good, {"-o", "out.txt"}, 2);
   CHECK_THAT(refused(good, {"--sequence", "2147483648"}), Contains("2^53"));

@@ -12,22 +12,30 @@
 //                           nemotron_h: Mamba-2, attention, MLP and experts by the letters of its pattern
 //   blocks of many sizes    gemma4_text (wider heads without values in every sixth, experts beside the MLP);
 //                           nemotron-nas (DeciLM): each block as `block_configs` has it
-//   known, and refused      deepseek_v4, naming the parts without an operator; gemma4 with per-layer embeddings
-//   older ones              gpt2, opt, gpt_neox, bert, vit
-//   of two stacks           clip (both towers), t5 and mt5, whisper: encoder and decoder, cross-attention included
+//   known, and refused      deepseek_v4, albert (one block serves all), deberta, deberta-v2 (disentangled attention):
+//                           the part without an operator is named; gemma4 with per-layer embeddings
+//   blocks all alike        bloom, falcon (all three architectures), gpt_bigcode, gpt_neo, gptj, mpt, phi, starcoder2,
+//                           stablelm, baichuan (rotary, or alibi as the 13B), chatglm (2, 3, GLM-4), cohere, granite,
+//                           internlm2, olmo, olmo2
+//   older ones              gpt2, opt, gpt_neox, vit
+//   encoders                bert, roberta, xlm-roberta, electra, with the head of the class
+//   of two stacks           clip (both towers); t5 and mt5, bart and mbart, whisper: cross-attention included
 //   sound, images           wav2vec2 (with its head for letters, for pre-training, or none), convnext, swin
 // Infinity and NaN, which Python writes, are read where nothing needs the number.
 // A multimodal wrapper's `text_config` is read for the language model; its other towers are left out, and noted. clip's
 // are both read.
 // One sample is a sequence of `sequence` tokens (a dimension of the model); for vit, convnext and swin an image; for
-// clip an image and `sequence` tokens; for t5 `sequence` source tokens and 114/512 of them as targets; for whisper 30 s
-// and `sequence` target tokens; for wav2vec2 a wave of `sequence` values (240,000: 15 s).
-// Attention of the first list is one kernel (FlashAttention), causal; of the older ones, clip and t5, unfused as
-// published at the time; of whisper and wav2vec2 one kernel, but for cross-attention; of swin products per window.
+// clip an image and `sequence` tokens; for t5 `sequence` source tokens and 114/512 of them as targets, for bart as many
+// targets (`target` says another number); for whisper 30 s and `sequence` target tokens; for wav2vec2 a wave of
+// `sequence` values (240,000: 15 s).
+// Attention of the first list, and of blocks all alike, is one kernel (FlashAttention), causal; with alibi, of gptj and
+// gpt_neo, of the older ones and encoders, clip, t5 and bart, unfused as published at the time; of whisper and wav2vec2
+// one kernel, but for cross-attention; of swin products per window.
 // Sources: the modeling_*.py of github.com/huggingface/transformers, named in the model's sources.
 // Limits: a training step is assumed; dropless and evenly loaded experts; no multi-token-prediction module; quantised
-// weights count as what they stand for; dropout only where the older families have it; a config says neither batch nor
-// optimizer. Refused, with file:line:column, key and what would be right: missing, mistyped and impossible values.
+// weights count as what they stand for; dropout where the class has it and its probability is above zero (gpt2, opt,
+// gpt_neox, vit: always); a config says neither batch nor optimizer. Refused, with file:line:column, key and what would
+// be right: missing, mistyped and impossible values.
 // Example: Llama-3.1-8B: 32 blocks of 2 * 4096^2 (q, o) + 2 * 4096 * 1024 (k, v) + 3 * 4096 * 14336 + 2 * 4096
 // parameters, 2 * 128256 * 4096 of embedding and head, 4096 of the last norm: 8,030,261,248.
 #pragma once
@@ -49,7 +57,8 @@ struct HfOptions {
   std::string id;                        // of the model; empty: from the file's name, or its folder's
   std::int64_t batch = 1;                // samples per GPU and step
   std::optional<std::int64_t> sequence;  // tokens of a sample; the positions of the config, at most 4096, otherwise
-  std::optional<std::int64_t> target{};  // of t5 and mt5, target tokens of a sample; as pre-training has them otherwise
+  std::optional<std::int64_t>
+      target{};  // of t5, mt5, bart and mbart, target tokens; as pre-training has them otherwise
 };
 
 struct HfImport {

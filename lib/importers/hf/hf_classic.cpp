@@ -62,31 +62,6 @@ void add_head(Stack& stack, std::int64_t vocabulary, bool tied) {
   stack.add("softmax", wl::pointwise("softmax"), "loss");
 }
 
-void add_bert_head(Stack& stack, ConfigReader& config, const Request& request, std::int64_t hidden) {
-  const std::int64_t vocabulary = config.size("vocab_size");
-  const bool pretraining = request.head == "ForPreTraining";
-  const bool classifies = request.head == "ForSequenceClassification";
-  if (pretraining || classifies || request.head == "Model") {
-    stack.add_apart({hidden}, "linear", wl::Linear{.out = hidden}, "pooler");
-    stack.add("tanh", wl::pointwise("tanh"), "pooler_activation");
-  }
-  if (classifies) {
-    const std::int64_t labels = std::max<std::int64_t>(1, config.members("id2label").value_or(2));
-    stack.add("linear", wl::Linear{.out = labels}, "classifier");
-    stack.add("softmax", wl::pointwise("softmax"), "loss");
-  }
-  if (!pretraining && request.head != "ForMaskedLM") return;
-  stack.add_on({hidden}, "linear", wl::Linear{.out = hidden}, "mlm_transform");
-  stack.add("gelu", wl::pointwise("gelu"), "mlm_activation");
-  stack.add("layernorm", wl::LayerNorm{}, "mlm_norm");
-  const bool tied = config.flag_or("tie_word_embeddings", true);
-  stack.add("linear", wl::Linear{.out = vocabulary, .bias = true, .tied = tied}, "mlm_decoder");
-  stack.add("softmax", wl::pointwise("softmax"), "mlm_loss");
-  if (!pretraining) return;
-  stack.add_apart({hidden}, "linear", wl::Linear{.out = 2}, "nsp");
-  stack.add("softmax", wl::pointwise("softmax"), "nsp_loss");
-}
-
 }  // namespace
 
 std::int64_t divided(ConfigReader& config, const char* hidden_key, const char* heads_key) {
@@ -201,31 +176,6 @@ Family gpt_neox_family(ConfigReader& config, const Request& request) {
   stack.add("layernorm", wl::LayerNorm{}, "final_layer_norm");
   add_head(stack, vocabulary, config.flag_or("tie_word_embeddings", false));
   return of_text(stack, "language modelling");
-}
-
-Family bert_family(ConfigReader& config, const Request& request) {
-  Stack stack(sequence_of(config, request, "max_position_embeddings", true));
-  const std::int64_t width = divided(config, "hidden_size", "num_attention_heads");
-  const std::int64_t heads = config.size("num_attention_heads");
-  const std::int64_t blocks = config.size("num_hidden_layers", {1, kMostBlocks});
-  const std::int64_t inner = config.size("intermediate_size");
-  const char* const activation = activation_of(config, "hidden_act", "gelu");
-  stack.table(config.size("vocab_size"), width, "word_embeddings");
-  stack.table(config.size("max_position_embeddings"), width, "position_embeddings");
-  stack.table(config.size_or("type_vocab_size", 2), width, "token_type_embeddings");
-  stack.add("add", wl::Combine{}, "positions");
-  stack.add("add", wl::Combine{}, "token_types");
-  stack.add("layernorm", wl::LayerNorm{}, "embedding_norm");
-  stack.add("dropout", wl::pointwise("dropout"), "embedding_dropout");
-  for (std::int64_t i = 0; i < blocks && !config.failed(); ++i) {
-    add_three(stack, width, true);
-    add_attention(stack, {.width = width, .heads = heads});
-    stack.add("layernorm", wl::LayerNorm{}, "attention_norm");
-    add_mlp(stack, {.width = width, .inner = inner, .word = activation});
-    stack.add("layernorm", wl::LayerNorm{}, "output_norm");
-  }
-  add_bert_head(stack, config, request, width);
-  return of_text(stack, request.head == "ForSequenceClassification" ? "text classification" : "masked language model");
 }
 
 Family vit_family(ConfigReader& config, const Request& request) {

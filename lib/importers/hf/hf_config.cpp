@@ -28,48 +28,75 @@ struct FamilyRow {
 
 constexpr std::string_view kCausal = "ForCausalLM";
 constexpr std::array kFamilies{
-    FamilyRow{"bert", "Bert", hf::bert_family, "ForMaskedLM ForPreTraining ForSequenceClassification Model"},
+    FamilyRow{"albert", "Albert", hf::known_but_refused, "ForMaskedLM ForPreTraining ForSequenceClassification Model"},
+    FamilyRow{"baichuan", "Baichuan", hf::uniform_family, kCausal},
+    FamilyRow{"bart", "Bart", hf::bart_family, "ForConditionalGeneration Model"},
+    FamilyRow{"bert", "Bert", hf::encoder_family, "ForMaskedLM ForPreTraining ForSequenceClassification Model"},
+    FamilyRow{"bloom", "Bloom", hf::uniform_family, kCausal},
+    FamilyRow{"chatglm", "ChatGLM", hf::uniform_family, "ForConditionalGeneration Model"},
     FamilyRow{"clip", "CLIP", hf::clip_family, "Model"},
+    FamilyRow{"cohere", "Cohere", hf::uniform_family, kCausal},
     FamilyRow{"convnext", "ConvNext", hf::convnext_family, "ForImageClassification Model"},
+    FamilyRow{"deberta", "Deberta", hf::known_but_refused, "ForMaskedLM ForSequenceClassification Model"},
+    FamilyRow{"deberta-v2", "DebertaV2", hf::known_but_refused, "ForMaskedLM ForSequenceClassification Model"},
     FamilyRow{"deepseek_v2", "DeepseekV2", hf::decoder_family, kCausal},
     FamilyRow{"deepseek_v3", "DeepseekV3", hf::decoder_family, kCausal},
     FamilyRow{"deepseek_v32", "DeepseekV32", hf::decoder_family, kCausal},
     FamilyRow{"deepseek_v4", "DeepseekV4", hf::deepseek_v4_family, kCausal},
+    FamilyRow{"electra", "Electra", hf::encoder_family, "ForPreTraining ForMaskedLM ForSequenceClassification Model"},
+    FamilyRow{"falcon", "Falcon", hf::uniform_family, kCausal},
     FamilyRow{"gemma", "Gemma", hf::decoder_family, kCausal},
     FamilyRow{"gemma2", "Gemma2", hf::decoder_family, kCausal},
     FamilyRow{"gemma3_text", "Gemma3", hf::decoder_family, kCausal},
     FamilyRow{"gemma4_text", "Gemma4", hf::gemma4_family, kCausal},
     FamilyRow{"glm_moe_dsa", "GlmMoeDsa", hf::decoder_family, kCausal},
     FamilyRow{"gpt2", "GPT2", hf::gpt2_family, "LMHeadModel"},
+    FamilyRow{"gpt_bigcode", "GPTBigCode", hf::uniform_family, kCausal},
+    FamilyRow{"gpt_neo", "GPTNeo", hf::uniform_family, kCausal},
     FamilyRow{"gpt_neox", "GPTNeoX", hf::gpt_neox_family, kCausal},
     FamilyRow{"gpt_oss", "GptOss", hf::decoder_family, kCausal},
+    FamilyRow{"gptj", "GPTJ", hf::uniform_family, kCausal},
+    FamilyRow{"granite", "Granite", hf::uniform_family, kCausal},
+    FamilyRow{"internlm2", "InternLM2", hf::uniform_family, kCausal},
     FamilyRow{"kimi_k2", "DeepseekV3", hf::decoder_family, kCausal},
     FamilyRow{"llama", "Llama", hf::decoder_family, kCausal},
     FamilyRow{"llama4_text", "Llama4", hf::decoder_family, kCausal},
+    FamilyRow{"mbart", "MBart", hf::bart_family, "ForConditionalGeneration Model"},
     FamilyRow{"mimo", "MiMo", hf::decoder_family, kCausal},
     FamilyRow{"minimax_m2", "MiniMaxM2", hf::decoder_family, kCausal},
     FamilyRow{"mistral", "Mistral", hf::decoder_family, kCausal},
     FamilyRow{"mixtral", "Mixtral", hf::decoder_family, kCausal},
+    FamilyRow{"mpt", "Mpt", hf::uniform_family, kCausal},
     FamilyRow{"mt5", "MT5", hf::t5_family, "ForConditionalGeneration"},
     FamilyRow{"nemotron-nas", "DeciLM", hf::decilm_family, kCausal},
     FamilyRow{"nemotron_h", "NemotronH", hf::nemotron_h_family, kCausal},
+    FamilyRow{"olmo", "Olmo", hf::uniform_family, kCausal},
+    FamilyRow{"olmo2", "Olmo2", hf::uniform_family, kCausal},
     FamilyRow{"opt", "OPT", hf::opt_family, kCausal},
+    FamilyRow{"phi", "Phi", hf::uniform_family, kCausal},
     FamilyRow{"phi3", "Phi3", hf::decoder_family, kCausal},
     FamilyRow{"qwen2", "Qwen2", hf::decoder_family, kCausal},
     FamilyRow{"qwen2_moe", "Qwen2Moe", hf::decoder_family, kCausal},
     FamilyRow{"qwen3", "Qwen3", hf::decoder_family, kCausal},
-    FamilyRow{"qwen3_moe", "Qwen3Moe", hf::decoder_family, kCausal},
     FamilyRow{"qwen3_5_moe_text", "Qwen3_5Moe", hf::qwen_hybrid_family, kCausal},
     FamilyRow{"qwen3_5_text", "Qwen3_5", hf::qwen_hybrid_family, kCausal},
+    FamilyRow{"qwen3_moe", "Qwen3Moe", hf::decoder_family, kCausal},
     FamilyRow{"qwen3_next", "Qwen3Next", hf::qwen_hybrid_family, kCausal},
     FamilyRow{"qwen3_vl_moe_text", "Qwen3VLMoe", hf::decoder_family, kCausal},
     FamilyRow{"qwen3_vl_text", "Qwen3VL", hf::decoder_family, kCausal},
+    FamilyRow{"roberta", "Roberta", hf::encoder_family, "ForMaskedLM ForSequenceClassification Model"},
+    FamilyRow{"stablelm", "StableLm", hf::uniform_family, kCausal},
+    FamilyRow{"starcoder2", "Starcoder2", hf::uniform_family, kCausal},
     FamilyRow{"swin", "Swin", hf::swin_family, "ForImageClassification Model"},
     FamilyRow{"t5", "T5", hf::t5_family, "ForConditionalGeneration WithLMHeadModel"},
     FamilyRow{"vit", "ViT", hf::vit_family, "ForImageClassification Model"},
     FamilyRow{"wav2vec2", "Wav2Vec2", hf::wav2vec2_family, "ForCTC ForPreTraining Model"},
     FamilyRow{"whisper", "Whisper", hf::whisper_family, "ForConditionalGeneration"},
+    FamilyRow{"xlm-roberta", "XLMRoberta", hf::encoder_family, "ForMaskedLM ForSequenceClassification Model"},
 };
+
+/// Families whose code stands beside their checkpoints.
+constexpr std::array<std::string_view, 3> kRemote{"baichuan", "chatglm", "internlm2"};
 
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
@@ -168,9 +195,14 @@ std::string id_of(const std::string& file) {
 /// Where the classes of a family are written down.
 std::string module_of(const FamilyRow& row) {
   if (row.model_type == "nemotron-nas") return "modeling_decilm.py beside the config";
+  if (std::find(kRemote.begin(), kRemote.end(), row.model_type) != kRemote.end()) {
+    return fmt::format("modeling_{}.py beside the config", row.model_type);
+  }
   // What a multimodal wrapper calls its language model stands in the wrapper's module.
   const std::string_view name = row.model_type;
-  return fmt::format("modeling_{}.py of transformers", name.substr(0, name.size() - (name.ends_with("_text") ? 5 : 0)));
+  std::string file(name.substr(0, name.size() - (name.ends_with("_text") ? 5 : 0)));
+  std::replace(file.begin(), file.end(), '-', '_');
+  return fmt::format("modeling_{}.py of transformers", file);
 }
 
 io::ModelDescription describe(hf::Family family, const Found& found, const HfOptions& options,

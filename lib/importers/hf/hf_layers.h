@@ -77,11 +77,13 @@ class Stack {
 std::int64_t sequence_of(ConfigReader& config, const Request& request, const char* positions_key, bool learned);
 
 Family decoder_family(ConfigReader& config, const Request& request);
+Family uniform_family(ConfigReader& config, const Request& request);
 Family gpt2_family(ConfigReader& config, const Request& request);
 Family opt_family(ConfigReader& config, const Request& request);
 Family gpt_neox_family(ConfigReader& config, const Request& request);
-Family bert_family(ConfigReader& config, const Request& request);
+Family encoder_family(ConfigReader& config, const Request& request);
 Family vit_family(ConfigReader& config, const Request& request);
+Family bart_family(ConfigReader& config, const Request& request);
 Family clip_family(ConfigReader& config, const Request& request);
 Family t5_family(ConfigReader& config, const Request& request);
 Family whisper_family(ConfigReader& config, const Request& request);
@@ -92,7 +94,8 @@ Family qwen_hybrid_family(ConfigReader& config, const Request& request);
 Family nemotron_h_family(ConfigReader& config, const Request& request);
 Family gemma4_family(ConfigReader& config, const Request& request);
 Family decilm_family(ConfigReader& config, const Request& request);
-/// A family that is known and has a part without an operator: says which.
+/// Families that are known and have a part without an operator: says which.
+Family known_but_refused(ConfigReader& config, const Request& request);
 Family deepseek_v4_family(ConfigReader& config, const Request& request);
 
 }  // namespace ddlsim::importers::hf

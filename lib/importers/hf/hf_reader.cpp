@@ -164,4 +164,13 @@ double ConfigReader::ratio_or(const char* key, double otherwise) {
   return otherwise;
 }
 
+double ConfigReader::probability_or(const char* key, double otherwise) {
+  const Json* value = find(key);
+  if (value == nullptr) return otherwise;
+  const double number = value->is_number() ? value->get<double>() : -1;
+  if (number >= 0 && number <= 1) return number;
+  report(key, "is " + shown(*value), {"it must be a number from 0 to 1"});
+  return otherwise;
+}
+
 }  // namespace ddlsim::importers::hf

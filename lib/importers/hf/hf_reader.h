@@ -49,6 +49,8 @@ class ConfigReader {
   void adopt(ConfigReader inner);
   /// A number above zero; a missing key is `otherwise`, anything else a fault.
   double ratio_or(const char* key, double otherwise);
+  /// A number from 0 to 1; a missing key is `otherwise`, anything else a fault.
+  double probability_or(const char* key, double otherwise);
   [[nodiscard]] bool has(const char* key) const { return find(key) != nullptr; }
   /// Whether the key is there, be it null.
   [[nodiscard]] bool names(const char* key) const { return object_->contains(key); }

@@ -1,0 +1,37 @@
+// An imported model beside the catalogue's of the same network.
+#pragma once
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "catalog.h"
+#include "ddlsim/importers/hf_config.h"
+
+namespace ddlsim::test {
+
+/// The same operators: inputs, parameters, FLOPs and what they move and keep.
+inline void check_as_shipped(const std::string& id, const importers::HfImport& import) {
+  INFO(id);
+  const auto shipped = catalog().model(id);
+  REQUIRE(shipped);
+  const auto& theirs = (*shipped)->layers;
+  const auto& ours = import.model.layers;
+  CHECK(import.model.parameters() == (*shipped)->parameters());
+  for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
+    INFO(i << ": " << ours[i].name << " beside " << theirs[i].name);
+    REQUIRE(ours[i].in == theirs[i].in);
+    REQUIRE(ours[i].parameters == theirs[i].parameters);
+    REQUIRE(ours[i].forward_work == theirs[i].forward_work);
+    REQUIRE(ours[i].backward_work == theirs[i].backward_work);
+    REQUIRE(ours[i].forward_elements == theirs[i].forward_elements);
+    REQUIRE(ours[i].backward_elements == theirs[i].backward_elements);
+    REQUIRE(ours[i].saved_elements == theirs[i].saved_elements);
+    REQUIRE(ours[i].scores == theirs[i].scores);
+    REQUIRE(ours[i].forward_kernels == theirs[i].forward_kernels);
+    REQUIRE(ours[i].backward_kernels == theirs[i].backward_kernels);
+  }
+  REQUIRE(ours.size() == theirs.size());
+}
+
+}  // namespace ddlsim::test
