@@ -19,8 +19,8 @@ constexpr std::string_view kPlanExamples = R"(
 Every legal plan is compared: tensor, pipeline, context and expert ranks, replicas, micro-batch, schedule, ZeRO,
 recomputation, sequence parallelism. What a flag or --set states stays as it is; --schedule, --recompute and --zero
 take several values, "1f1b,interleaved", and plans choose among them. Plans are lists of settings: paste them into a
-scenario file, or give them by --set. Among the next is no plan that is no faster, smaller or cheaper than another from
-which it differs in one choice alone.
+scenario file, or give them by --set. The next best differ from those above them: in servers or ranks, or by at least 2 %
+less memory, 0.5 % less time or cost.
 
 Examples:
   ddlsim plan --model llama3.1-70b --node dgx-h100 --nodes 8 --global-batch 1024
