@@ -78,7 +78,7 @@ TEST_CASE("transport: where a rate took the place of a network, what drove that 
   CHECK(assumes(all_reduced("25 Gb/s"), own));
   CHECK_FALSE(assumes(all_reduced("ethernet-25g"), own));
   CHECK_FALSE(assumes_tcp(all_reduced("25 Gb/s", {{"network.transport", "infiniband", {}}})));
-  const auto open = overrides("model vgg16; node pcie-8x3090; nodes 4; network 25 Gb/s");  // its file says none
+  const auto open = overrides("model vgg16; node pcie-4x2080ti; nodes 4; network 25 Gb/s");  // its file says none
   CHECK(assumes(predict(resolve(catalog(), open).value()).value(), "TCP drives the network; "));
 }
 
