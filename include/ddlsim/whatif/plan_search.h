@@ -83,6 +83,10 @@ struct PlanOptions {
   std::size_t kept_layers = 8'000'000;        // cut and priced, that are kept for further plans: a bound of memory
 };
 
+/// Drops what scenario files state of what plans choose, as what an import writes of a launch script; what was stated
+/// without a file, by a flag, stays.
+void choose_anew(std::vector<Override>& settings);
+
 /// The search's clock: seconds since any moment. whatif reads no clock of its own accord.
 using Clock = std::function<Time()>;
 

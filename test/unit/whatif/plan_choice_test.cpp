@@ -299,8 +299,20 @@ TEST_CASE("plan: what a scenario file states of the choices is said", "[unit][wh
                             {"parallel.zero", "0,1", {"job.yaml", 4, 1}},
                             {"parallel.pipeline", "1", {"job.yaml", 5, 1}}};
   const std::string note =
-      "job.yaml states parallel.tensor, parallel.pipeline, which all plans have: leave out what is to be chosen";
+      "job.yaml states parallel.tensor, parallel.pipeline, which all plans have: leave out what is to be chosen, or "
+      "all "
+      "of them by --replan";
   CHECK_THAT(chosen(job).notes, Catch::VectorContains(note));
+  // Chosen anew are those of the file; more plans are compared then.
+  std::vector<Override> anew = job;
+  anew.push_back({"parallel.recompute", "none", {}});
+  const auto stated = chosen(anew, {.explain = false});
+  anew.push_back({"parallel.data", "2", {"job.yaml", 6, 1}});
+  choose_anew(anew);
+  const auto again = chosen(anew, {.explain = false});
+  CHECK(again.searched > stated.searched);
+  CHECK(again.best.prediction.step_time <= stated.best.prediction.step_time);
+  for (const auto& one : again.next) CHECK(value_of(one.plan, "parallel.recompute") == "none");
   job.push_back({"parallel.tensor", "2", {}});  // a flag: who types it knows it
   CHECK_THAT(chosen(job).notes, !Catch::VectorContains(note));
 }
