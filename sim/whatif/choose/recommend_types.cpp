@@ -20,6 +20,19 @@ Expected<std::optional<std::int64_t>> count_said(const Override& setting) {
   return tl::unexpected<Error>(value.error());
 }
 
+/// Between commas, without blanks.
+std::vector<std::string> between_commas(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', start), text.size());
+    const std::size_t first = std::min(text.find_first_not_of(' ', start), comma);
+    const std::size_t last = text.find_last_not_of(' ', comma - 1);
+    parts.push_back(first == comma ? std::string() : text.substr(first, last + 1 - first));
+    start = comma + 1;
+  }
+  return parts;
+}
+
 }  // namespace
 
 Expected<Asked> take_apart(std::span<const Override> stated) {
@@ -52,27 +65,10 @@ Expected<Asked> take_apart(std::span<const Override> stated) {
   return asked;
 }
 
-namespace {
-
-/// Between commas, without blanks.
-std::vector<std::string> parts_of(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t start = 0; start <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', start), text.size());
-    const std::size_t first = std::min(text.find_first_not_of(' ', start), comma);
-    const std::size_t last = text.find_last_not_of(' ', comma - 1);
-    parts.push_back(first == comma ? std::string() : text.substr(first, last + 1 - first));
-    start = comma + 1;
-  }
-  return parts;
-}
-
-}  // namespace
-
 std::optional<std::vector<std::string>> providers_named(const std::string& text) {
   if (text.empty() || fold_name(text) == "all") return std::nullopt;
   if (fold_name(text) == "none") return std::vector<std::string>();
-  return parts_of(text);
+  return between_commas(text);
 }
 
 bool is_among(const std::vector<std::string>& providers, const std::string& provider) {
@@ -114,7 +110,7 @@ Expected<void> keep_with_gpu(const io::Catalog& catalog, const std::string& gpus
   if (io::is_path(gpus)) return {};
   std::vector<std::string> asked;
   std::string names;
-  for (const std::string& name : parts_of(gpus)) {
+  for (const std::string& name : between_commas(gpus)) {
     const auto gpu = catalog.gpu(name);
     if (!gpu) return tl::unexpected<Error>(gpu.error());
     asked.push_back(gpu->id);
