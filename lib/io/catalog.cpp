@@ -271,17 +271,17 @@ Catalog::Catalog() : memory_(std::make_shared<Memory>()) {}
 template <typename T, typename Read>
 Expected<T> Catalog::remembered(std::map<std::string, T, std::less<>> Memory::*shelf, const std::string& key,
                                 Read read) const {
+  Memory* const memory = is_path(key.substr(0, key.find('\n'))) ? own_files_.get() : memory_.get();
+  if (memory == nullptr) return read();
   {
-    const std::scoped_lock lock(memory_->mutex);
-    const auto& known = (*memory_).*shelf;
+    const std::scoped_lock lock(memory->mutex);
+    const auto& known = memory->*shelf;
     if (const auto found = known.find(key); found != known.end()) return found->second;
   }
   Expected<T> value = read();
-  if (value && !is_path(key.substr(0, key.find('\n')))) {
-    const std::scoped_lock lock(memory_->mutex);
-    return ((*memory_).*shelf).try_emplace(key, std::move(*value)).first->second;
-  }
-  return value;
+  if (!value) return value;
+  const std::scoped_lock lock(memory->mutex);
+  return (memory->*shelf).try_emplace(key, std::move(*value)).first->second;
 }
 
 Expected<std::shared_ptr<const workload::Model>> Catalog::model(std::string_view name,
@@ -388,6 +388,12 @@ Catalog Catalog::apart() const {
     const std::scoped_lock lock(home->mutex);
     home->idle.push_back(std::move(back));
   });
+  return other;
+}
+
+Catalog Catalog::for_one_question() const {
+  Catalog other = *this;
+  other.own_files_ = std::make_shared<Memory>();
   return other;
 }
 

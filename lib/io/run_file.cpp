@@ -55,7 +55,11 @@ Expected<std::vector<RunRow>> read_runs(std::istream& stream, const std::string&
   std::vector<std::string> names = wanted;
   names.insert(names.end(), optional.begin(), optional.end());
   auto csv = CsvReader::open(stream, file, wanted, optional);
-  if (!csv) return tl::unexpected<Error>(csv.error());
+  if (!csv) {
+    Error error = csv.error();
+    error.notes.emplace_back("a table has a row a run; `ddlsim import log` makes it out of training logs");
+    return tl::unexpected<Error>(std::move(error));
+  }
   std::vector<RunRow> runs;
   const auto sound = for_each_row(*csv, names, [&](RowReader& row) { runs.push_back(read_run(row, *csv)); });
   if (!sound) return tl::unexpected<Error>(sound.error());

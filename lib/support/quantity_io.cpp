@@ -94,6 +94,7 @@ constexpr auto kUnits = std::to_array<UnitRow>({
     {"GHz", kRate, 1e9},
     {"J", dimension::kEnergy, 1},
     {"kWh", dimension::kEnergy, 3.6e6},
+    {"MWh", dimension::kEnergy, 3.6e9},
     {"W", kPower, 1},
     {"kW", kPower, 1e3},
     {"pJ/FLOP", kPerFlop, 1e-12},
@@ -118,6 +119,8 @@ constexpr auto kUnitWords = std::to_array<UnitRow>({
     {"days", dimension::kTime, 86400},
     {"week", dimension::kTime, 7 * 86400},
     {"weeks", dimension::kTime, 7 * 86400},
+    {"$/hr", kPriceRate, 1.0 / 3600.0},
+    {"$/hour", kPriceRate, 1.0 / 3600.0},
 });
 
 /// Null where there is no such unit.
@@ -201,16 +204,17 @@ Expected<double> parse_in(std::string_view whole, Dimension wanted, Range range)
   // Said of an error alone: a file has thousands of quantities.
   const auto what = [&] { return fmt::format("{} is not {}", quoted(text), dimension_name(wanted)); };
   const auto units = [&] { return join(symbols_of(wanted)); };
-  const auto number = leading_number(text);
+  const std::string_view sign = text.starts_with('$') ? text.substr(0, 1) : std::string_view();  // "$98/h"
+  const auto number = leading_number(trim(text.substr(sign.size())));
   if (!number) {
     return fail(ErrorCode::kParse, what() + (is_no_number(text) ? ": it must be a finite number" : ""), {},
                 {"write a number and a unit: " + units()});
   }
-  const std::string_view symbol = trim(number->second);
-  if (symbol.empty()) return fail(ErrorCode::kParse, what() + ": the unit is missing", {}, {"units: " + units()});
-  if (symbol.front() == ',') {
+  if (number->second.starts_with(',')) {
     return fail(ErrorCode::kParse, what() + ": digits are not grouped and the decimal sign is a point");
   }
+  const std::string symbol = std::string(sign) + std::string(trim(number->second));
+  if (symbol.empty()) return fail(ErrorCode::kParse, what() + ": the unit is missing", {}, {"units: " + units()});
   const UnitRow* row = find_unit(symbol);
   if (row == nullptr) {
     return fail(ErrorCode::kParse, fmt::format("{}: unknown unit {}", what(), quoted(symbol)), {},

@@ -14,11 +14,11 @@ namespace {
 
 constexpr std::string_view kLogExamples = R"(
 Logs of Megatron-LM, NeMo, torchtitan, MLPerf (:::MLLOG) and Hugging Face's Trainer (train_steps_per_second) are known.
-What is written is a table of runs, one row a log, for --measured of predict and what-if.
+What is written is a table of runs, one row a log (gzip or not), for --measured of predict and what-if.
 
 Examples:
   ddlsim import log train.log --gpus 64 --nodes 8 -o RUNS.csv
-  ddlsim import log 8.log 16.log 64.log --gpus-per-node 8 -o RUNS.csv
+  ddlsim import log 8.log.gz 16.log.gz 64.log.gz --gpus-per-node 8 -o RUNS.csv
   ddlsim predict -f job.yaml --nodes 32 --measured RUNS.csv)";
 
 struct LogFlags {

@@ -145,11 +145,13 @@ Expected<Grid> grid_of(const SweepFlags& flags) {
   }
   const auto base = flags.scenario.base();
   if (!base) return tl::unexpected<Error>(base.error());
+  GridParts typed;
   for (const std::vector<Override>& some : {*base, flags.training.settings(), flags.scenario.sets()}) {
     for (const Override& setting : some) {
-      if (auto added = whatif::add_setting(setting, parts); !added) return tl::unexpected<Error>(added.error());
+      if (auto added = whatif::add_setting(setting, typed); !added) return tl::unexpected<Error>(added.error());
     }
   }
+  whatif::take_over(std::move(typed), parts);
   for (const std::string& text : flags.where) parts.where.push_back({text, {}});
   if (const auto sample = sample_of(flags)) parts.sample = sample;
   whatif::keep_last(parts.base);

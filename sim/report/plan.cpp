@@ -61,6 +61,7 @@ std::string plan_json(const PlanChoice& choice) {
   json["sensitivity"] = Json::array();
   for (const answer::PlanSensitivity& one : choice.sensitivity) {
     json["sensitivity"].push_back({{"change", one.change},
+                                   {"settings", json_of(one.settings)},
                                    {"plan", json_of(one.plan)},
                                    {"same", one.same},
                                    {"step_time_s", one.step_time.in(seconds)},
@@ -125,7 +126,10 @@ std::string sensitivity_text(const answer::PlanSensitivity& one, answer::PlanObj
   if (objective == answer::PlanObjective::kCost) {
     text += fmt::format(", {} a step", cost_text(one.cost));
   }
-  return one.reason.empty() ? text : fmt::format("{} ({})", text, one.reason);
+  if (!one.reason.empty()) text += fmt::format(" ({})", one.reason);
+  if (!one.settings.empty()) text += ";";
+  for (const auto& [path, value] : one.settings) text += fmt::format(" --set {}='{}'", path, value);
+  return text;
 }
 
 /// One row a plan, SI units, its settings as columns.
@@ -273,9 +277,14 @@ std::string render(const PlanChoice& choice, Format format) {
   if (format == Format::kJson) return plan_json(choice);
   if (format == Format::kCsv) return plan_csv(choice);
   std::string text = headline(choice);
-  text += fmt::format("\n{}\nof {} legal plans{}, {} need more memory than a GPU has\n\n", choice.title,
-                      to_text(choice.searched), choice.proved ? "" : " that were compared in time",
-                      to_text(choice.too_large));
+  text += fmt::format("\n{}\nof {} legal {}{}, {} need more memory than a GPU has\n\n", choice.title,
+                      to_text(choice.searched), choice.searched == 1 ? "plan" : "plans",
+                      choice.proved ? "" : " that were compared in time", to_text(choice.too_large));
+  if (!choice.next.empty()) {
+    text +=
+        "the best, and the next best that differ from those above them: in servers or ranks, or by at least 2 % less "
+        "memory, 0.5 % less time or cost\n\n";
+  }
   text += ranking(choice).render(format) + "\n";
   for (std::size_t i = 0; i < choice.why.size(); ++i) {
     text += fmt::format("against {}: {}\n", i + 2, choice.why[i]);

@@ -166,8 +166,9 @@ std::string render(const Recommendation& result, Format format) {
   const std::string with = result.budget ? fmt::format(" for {}", to_text(*result.budget)) : "";
   std::string text = fmt::format("cheapest{}: {}\n", in, line_of(result.choices[result.cheapest]));
   text += fmt::format("fastest{}: {}\n", with, line_of(result.choices[result.fastest]));
-  text += fmt::format("\n{}; {} choices inside the limits of {} that run\n\n", result.title,
-                      to_text(static_cast<std::int64_t>(result.choices.size())), to_text(result.compared));
+  text += fmt::format("\n{}; {} choice{} inside the limits of {} that run\n\n", result.title,
+                      to_text(static_cast<std::int64_t>(result.choices.size())), result.choices.size() == 1 ? "" : "s",
+                      to_text(result.compared));
   text += front_of(result).render(format) + "\n";
   if (!result.would_help.empty()) text += "what would change the answer:\n";
   for (const std::string& line : result.would_help) text += "  " + line + "\n";

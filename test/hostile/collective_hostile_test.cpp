@@ -41,6 +41,7 @@ void refuses_table(const TempFolder& folder, const std::string& text, const Word
 
 TEST_CASE("collective: flags that make no question", "[hostile]") {
   refuses(kWrongUsage, {"collective"}, {"--node is missing", "dgx-a100"});
+  refuses(kWrongUsage, {"collective", "all-sum", "--node", "dgx-a100"}, {"unknown operation 'all-sum'", "all_reduce"});
   refuses(kWrongUsage, plus(kCommand, {"--op", "all_reduces"}), {"--op", "did you mean 'all_reduce'"});
   refuses(kWrongUsage, plus(kCommand, {"--min", "1X"}), {"--min"});
   refuses(kWrongUsage, plus(kCommand, {"--min", "0"}), {"--min", "not above 0"});

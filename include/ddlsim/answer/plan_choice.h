@@ -47,9 +47,10 @@ struct ParetoPlan {
 
 /// A change of the cluster under which another plan, or the same one, is best.
 struct PlanSensitivity {
-  std::string change;  // "network half as fast"
-  PlanSettings plan;   // then the best by the same objective, of those that are shown
-  bool same = true;    // the plan that is best now
+  std::string change;     // "network half as fast"
+  PlanSettings settings;  // that make it so; empty: `change` says all
+  PlanSettings plan;      // then the best by the same objective, of those that are shown
+  bool same = true;       // the plan that is best now
   Time step_time{};
   std::string reason;  // why it helps no more than that, and what would; empty: nothing to say
   DataSize memory_per_gpu{};
@@ -65,7 +66,7 @@ struct PlanChoice {
   Time seconds{};              // that the search took
   bool proved = true;          // false: the limit of time came first
   PlannedJob best;
-  std::vector<PlannedJob> next;    // the next best, best first; none that is covered by another, one choice apart
+  std::vector<PlannedJob> next;    // the next best, best first, that differ (whatif/plan_search.h)
   std::vector<ParetoPlan> pareto;  // fastest first
   std::vector<std::string> why;    // the best wins against each of `next`
   std::vector<PlanSensitivity> sensitivity;

@@ -83,6 +83,7 @@ struct TrainingLog {
 /// numbers above zero, or of several jobs (two world
 /// sizes, splits, or global batches: a ramp-up; Megatron's or torchtitan's steps that begin again).
 [[nodiscard]] Expected<TrainingLog> read_log(std::istream& stream, const std::string& file);
+/// The same of a file, also packed with gzip. Errors: kIo, and kParse for gzip that is cut short or damaged.
 [[nodiscard]] Expected<TrainingLog> load_log(const std::filesystem::path& path);
 
 }  // namespace ddlsim::importers

@@ -111,6 +111,9 @@ class Catalog {
   /// The same catalog with a memory that nobody else uses at the time, so that a thread that asks much shares no lock
   /// and no count of owners with the others: what an earlier one has read, or nothing yet.
   [[nodiscard]] Catalog apart() const;
+  /// The same catalog for one question of many jobs: it reads a user's own file once. Others read it whenever it is
+  /// named, for it may have changed.
+  [[nodiscard]] Catalog for_one_question() const;
 
   /// Puts a GPU into a node that has none yet, or another one. Its NVLink comes along, and joins the GPUs if it did
   /// before and the new GPU is no PCIe card. The server keeps its host links; a GPU's PCIe link is no faster than the
@@ -150,6 +153,7 @@ class Catalog {
   std::filesystem::path root_;
   std::vector<Shelf> shelves_;
   std::shared_ptr<Memory> memory_;
+  std::shared_ptr<Memory> own_files_;  // null: they are not kept
   bool kernels_alone_ = false;
 };
 

@@ -37,16 +37,9 @@ struct CollectiveQuestion {
 
 inline constexpr std::int64_t kMaxCollectiveRows = 100'000;
 
-inline constexpr std::string_view kAssumedTransportNote =
-    "assumed: TCP drives the network; --set network.transport=... says otherwise";
-inline constexpr std::string_view kAssumedRdmaNote =
-    "assumed: RDMA drives the network, as on servers of GPU modules from Hopper on; the interval reaches to TCP; --set "
-    "network.transport=tcp says otherwise";
-
-/// What is said of a network of which nobody says what drives it (cost::assumed_transport).
-[[nodiscard]] inline std::string_view assumed_transport_note(const hardware::Node& node) {
-  return cost::assumed_transport(node) == cost::NetworkTransport::kTcp ? kAssumedTransportNote : kAssumedRdmaNote;
-}
+/// What is said of a network of which nobody says what drives it (cost::assumed_transport), and how to keep what drives
+/// the server's own where a stated rate took its place.
+[[nodiscard]] std::string assumed_transport_note(const Scenario& scenario);
 
 /// Fails for sizes that are not positive and finite, not in order, or make over kMaxCollectiveRows rows, and for what a
 /// library cannot do.

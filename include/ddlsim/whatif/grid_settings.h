@@ -16,6 +16,9 @@ namespace ddlsim::whatif {
 /// point. Of a price commas part servers. Errors: those of values_of, naming the setting.
 [[nodiscard]] Expected<void> add_setting(const Override& setting, GridParts& parts);
 
+/// What is typed takes the place of what a file states of the same path, one value or an axis of its own.
+void take_over(GridParts typed, GridParts& parts);
+
 /// Of several settings with one path the last one counts.
 void keep_last(std::vector<Override>& base);
 

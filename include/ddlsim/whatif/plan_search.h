@@ -38,9 +38,9 @@
 // not counted. The list of plans takes half of the time at most; of all of it a tenth is for what would change the
 // choice.
 //
-// Of the next best, those are left out that a better plan covers (no slower, no larger, no dearer) which is the same
-// split of ranks and differs in one choice alone: expert ranks, micro-batch, schedule, where stages begin, zero,
-// recompute, sequence, context_by. Where the best has a schedule that Megatron-LM has not (zb-h1, zb-h2, zbv,
+// The next best are those that differ: a plan with the same servers and tensor, pipeline, context and expert ranks as a
+// better one that is shown is left out unless it holds at least 2 % less or, compared by memory or cost, takes or costs
+// at least 0.5 % less. Where the best has a schedule that Megatron-LM has not (zb-h1, zb-h2, zbv,
 // dualpipe), what its own (1f1b, interleaved) would take is searched after that, for half as long again at most, and
 // noted.
 //
@@ -82,6 +82,10 @@ struct PlanOptions {
   bool explain = true;                        // why the best wins, and what would change it
   std::size_t kept_layers = 8'000'000;        // cut and priced, that are kept for further plans: a bound of memory
 };
+
+/// Drops what scenario files state of what plans choose, as what an import writes of a launch script; what was stated
+/// without a file, by a flag, stays.
+void choose_anew(std::vector<Override>& settings);
 
 /// The search's clock: seconds since any moment. whatif reads no clock of its own accord.
 using Clock = std::function<Time()>;

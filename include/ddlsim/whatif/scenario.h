@@ -62,6 +62,7 @@ struct Scenario : plan::Job {
   std::optional<std::int64_t> batch_taken;                  // nobody stated one, and the model's own does not divide
                                                             // the stated global batch
   std::optional<std::int64_t> ports_taken;                  // of the stated rate of the network: nobody said how many
+  std::optional<hardware::NetworkTransport> own_transport;  // of the network that a stated rate took the place of
   std::vector<std::string> host_stated;                     // settings of the server's storage and processors
   std::vector<std::string> own_stated;                      // those of the job whose values do not say who stated them
   std::optional<Precision> precision_taken;                 // nobody stated one: plan::usual_precision

@@ -26,7 +26,8 @@ struct Inflater {
 
 tl::unexpected<Error> too_large(const SourceLocation& where) {
   return fail(ErrorCode::kParse, fmt::format("unpacks to more than {} MiB", kMaxTraceSize >> 20U), where,
-              {"profile fewer steps (schedule(active=3)), or leave record_shapes and with_stack out"});
+              {"a trace: profile fewer steps (schedule(active=3)), or leave record_shapes and with_stack out",
+               "a log: keep the lines of its steps (zgrep)"});
 }
 
 /// What the last four bytes say the text's size is, modulo 2^32.

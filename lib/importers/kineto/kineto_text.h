@@ -1,4 +1,4 @@
-// The text of a trace, unpacked where it is gzip.
+// The text of a trace or a log, unpacked where it is gzip.
 #pragma once
 
 #include <filesystem>

@@ -120,7 +120,7 @@ class DeepSpeedReader {
     }
     if (global) {
       out_.set("global_batch", *global, whole.words, whole.where());
-    } else if (Tree::is_auto(accumulation_found)) {
+    } else if (Tree::is_auto(accumulation_found) && !out_.has("global_batch")) {  // passes follow from that
       out_.ask("strategy.accumulation", accumulation_found.words + ": the trainer decides", accumulation_found.where());
     } else if (accumulation) {
       out_.set("strategy.accumulation", *accumulation, accumulation_found.words, accumulation_found.where());

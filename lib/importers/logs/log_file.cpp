@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <istream>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "ddlsim/io/table_file.h"
 #include "ddlsim/support/quantity_io.h"
+#include "kineto/kineto_text.h"
 #include "launch/megatron_schedule.h"
 #include "log_mlperf.h"
 #include "log_text.h"
@@ -439,7 +441,11 @@ Expected<TrainingLog> read_log(std::istream& stream, const std::string& file) { 
 Expected<TrainingLog> load_log(const std::filesystem::path& path) {
   auto stream = io::open_table(path);
   if (!stream) return tl::unexpected<Error>(stream.error());
-  return read_log(*stream, path.string());
+  if (stream->peek() != 0x1f) return read_log(*stream, path.string());
+  auto text = kineto::read_text(path, 0);  // gzip
+  if (!text) return tl::unexpected<Error>(text.error());
+  std::istringstream unpacked(std::move(*text));
+  return read_log(unpacked, path.string());
 }
 
 }  // namespace ddlsim::importers

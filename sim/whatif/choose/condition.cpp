@@ -81,12 +81,7 @@ Expected<double> parse_target(std::string_view text, Condition& condition) {
     case Metric::kMfu: return parse_fraction(text);
     case Metric::kDeviceMemory:
     case Metric::kMemory: return parse_data_size(text).map([](DataSize s) { return s.in(bytes); });
-    case Metric::kCost: {
-      constexpr std::string_view kSign = "$";
-      const bool first = text.starts_with(kSign);  // "$500"
-      const std::string after = first ? std::string(text.substr(kSign.size())) + " $" : std::string(text);
-      return parse_quantity<dimension::kMoney>(after).map([](Money m) { return m.in(dollars); });
-    }
+    case Metric::kCost: return parse_quantity<dimension::kMoney>(text).map([](Money m) { return m.in(dollars); });
     case Metric::kEnergy: return parse_quantity<dimension::kEnergy>(text).map([](Energy e) { return e.in(joules); });
     case Metric::kCarbon: return parse_quantity<dimension::kMass>(text).map([](Mass m) { return m.in(grams); });
     case Metric::kExposedCommunication: return parse_exposed(text, condition.of_step);
@@ -114,6 +109,9 @@ Expected<Condition> parse_condition(std::string_view text) {
       std::find_if(kRelations.begin(), kRelations.end(), [&](const auto& r) { return rest.starts_with(r.first); });
   if (relation == kRelations.end()) {
     return no_condition(fmt::format("'{}' is not a condition: write >= or <= for > or <", shown));
+  }
+  if (rest.substr(relation->first.size()).find_first_of("<>=\xE2") != std::string_view::npos) {
+    return no_condition(fmt::format("'{}' is not a condition: find takes one", shown));
   }
   const std::string_view name = without_blanks(text.substr(0, at));
   const std::string_view value = without_blanks(rest.substr(relation->first.size()));

@@ -30,7 +30,10 @@ class FindSearch {
  public:
   FindSearch(const io::Catalog& catalog, std::span<const Override> base, const NumberSetting& variable,
              const Condition& condition)
-      : catalog_(catalog), base_(base.begin(), base.end()), variable_(variable), condition_(condition) {}
+      : catalog_(catalog.for_one_question()),
+        base_(base.begin(), base.end()),
+        variable_(variable),
+        condition_(condition) {}
 
   Expected<answer::Inverse> run(const FindOptions& options);
 
@@ -81,7 +84,7 @@ class FindSearch {
   void describe_now(double metric, answer::Inverse& result);
   void describe_tries(answer::Inverse& result) const;
 
-  const io::Catalog& catalog_;
+  io::Catalog catalog_;
   std::vector<Override> base_;
   const NumberSetting& variable_;
   const Condition& condition_;

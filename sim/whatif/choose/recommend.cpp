@@ -177,7 +177,7 @@ Expected<void> Recommender::gather() {
   for (const Candidate& candidate : candidates_) {
     if (asks_for_training(candidate.scenario)) continue;
     return fail(ErrorCode::kInvalidArgument, "how long is the run?", {},
-                {"state --samples and --epochs, or --tokens, or --steps"});
+                {"state --samples and --epochs, or --tokens, or --steps (settings: training.samples, ...)"});
   }
   if (candidates_.empty()) {
     // What every type says alike is about the settings, and is said once.

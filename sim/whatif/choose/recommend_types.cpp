@@ -20,6 +20,19 @@ Expected<std::optional<std::int64_t>> count_said(const Override& setting) {
   return tl::unexpected<Error>(value.error());
 }
 
+/// Between commas, without blanks.
+std::vector<std::string> between_commas(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', start), text.size());
+    const std::size_t first = std::min(text.find_first_not_of(' ', start), comma);
+    const std::size_t last = text.find_last_not_of(' ', comma - 1);
+    parts.push_back(first == comma ? std::string() : text.substr(first, last + 1 - first));
+    start = comma + 1;
+  }
+  return parts;
+}
+
 }  // namespace
 
 Expected<Asked> take_apart(std::span<const Override> stated) {
@@ -38,24 +51,24 @@ Expected<Asked> take_apart(std::span<const Override> stated) {
       asked.node = setting.value;
     } else {
       if (setting.path == "gpu") asked.gpu = setting.value;
-      asked.settings.push_back(setting);
+      // Several keep servers; one is another GPU of the server that is named as well.
+      const bool several = setting.path == "gpu" && setting.value.find(',') != std::string::npos;
+      if (!several) asked.settings.push_back(setting);
       asked.precision = asked.precision || setting.path == "precision";
       asked.strategy = asked.strategy || setting.path.starts_with("strategy") || setting.path.starts_with("parallel.");
     }
+  }
+  if (asked.node && asked.gpu && asked.gpu->find(',') != std::string::npos) {
+    return fail(ErrorCode::kInvalidArgument, "gpu: several, and one server is named", {},
+                {"leave --gpu or --node out"});
   }
   return asked;
 }
 
 std::optional<std::vector<std::string>> providers_named(const std::string& text) {
   if (text.empty() || fold_name(text) == "all") return std::nullopt;
-  std::vector<std::string> names;
-  if (fold_name(text) == "none") return names;
-  for (std::size_t start = 0; start <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', start), text.size());
-    names.push_back(text.substr(start, comma - start));
-    start = comma + 1;
-  }
-  return names;
+  if (fold_name(text) == "none") return std::vector<std::string>();
+  return between_commas(text);
 }
 
 bool is_among(const std::vector<std::string>& providers, const std::string& provider) {
@@ -93,22 +106,27 @@ void take_listed(const RecommendOptions& options, const io::Catalog& catalog, Sc
   node.tariff.date.clear();  // a list has none
 }
 
-Expected<void> keep_with_gpu(const io::Catalog& catalog, const std::string& gpu, std::vector<std::string>& servers) {
-  if (io::is_path(gpu)) return {};
-  const auto asked = catalog.gpu(gpu);
-  if (!asked) return tl::unexpected<Error>(asked.error());
+Expected<void> keep_with_gpu(const io::Catalog& catalog, const std::string& gpus, std::vector<std::string>& servers) {
+  if (io::is_path(gpus)) return {};
+  std::vector<std::string> asked;
+  std::string names;
+  for (const std::string& name : between_commas(gpus)) {
+    const auto gpu = catalog.gpu(name);
+    if (!gpu) return tl::unexpected<Error>(gpu.error());
+    asked.push_back(gpu->id);
+    names += fmt::format("{}{} ({})", names.empty() ? "" : " or ", gpu->name, gpu->id);
+  }
   std::vector<std::string> there;
   std::vector<std::string> kept;
   for (const std::string& name : servers) {
     const auto node = catalog.node(name);
     if (!node) return tl::unexpected<Error>(node.error());
-    if (node->gpu.id == asked->id) kept.push_back(name);
+    if (std::find(asked.begin(), asked.end(), node->gpu.id) != asked.end()) kept.push_back(name);
     if (std::find(there.begin(), there.end(), node->gpu.id) == there.end()) there.push_back(node->gpu.id);
   }
   if (kept.empty()) {
     std::sort(there.begin(), there.end());
-    return fail(ErrorCode::kInfeasible,
-                fmt::format("gpu: no server to choose from has {} ({})", asked->name, asked->id), {},
+    return fail(ErrorCode::kInfeasible, fmt::format("gpu: no server to choose from has {}", names), {},
                 {"they have " + join(there), "--node names a server whose GPU is to be another"});
   }
   servers = std::move(kept);

@@ -60,6 +60,23 @@ std::string title_of(const Scenario& scenario, const CollectiveQuestion& questio
 
 }  // namespace
 
+std::string assumed_transport_note(const Scenario& scenario) {
+  if (cost::assumed_transport(scenario.cluster.node) != cost::NetworkTransport::kTcp) {
+    return "assumed: RDMA drives the network, as on servers of GPU modules from Hopper on; the interval reaches to "
+           "TCP; "
+           "--set network.transport=tcp says otherwise";
+  }
+  const auto& own = scenario.own_transport;
+  if (!own || own == cost::NetworkTransport::kTcp) {
+    return "assumed: TCP drives the network; --set network.transport=... says otherwise";
+  }
+  return fmt::format(
+      "assumed: TCP drives the network, of which a rate alone is stated; --set network.transport={} has it driven as "
+      "the "
+      "server's own",
+      name_of(hardware::kNetworkTransports, *own));
+}
+
 Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario, const CollectiveQuestion& question) {
   if (auto sound = check_cluster_values(scenario); !sound) return tl::unexpected<Error>(sound.error());
   const auto sizes = sizes_of(question);
@@ -92,7 +109,7 @@ Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario, co
     report.sweeps.push_back(std::move(sweep));
   }
   if (communicator.nodes > 1 && communicator.transport_assumed) {
-    report.notes.emplace_back(assumed_transport_note(scenario.cluster.node));
+    report.notes.emplace_back(assumed_transport_note(scenario));
   }
   if (auto congestion = congestion_note(scenario.cluster)) report.notes.push_back(std::move(*congestion));
   const auto& table = scenario.collective_table;

@@ -148,7 +148,9 @@ std::string describe(const Scenario& scenario) {
   std::string text =
       fmt::format("{}, {} {} per {}, {}, {}{}, on {} x {}", scenario.model->name, to_text(scenario.batch),
                   in_number(scenario.batch, scenario.model->sample),
-                  plan::replicas_of(scenario) == cluster.gpus() ? "GPU" : "replica and pass",
+                  plan::replicas_of(scenario) != cluster.gpus() ? "replica and pass"
+                  : scenario.strategy.accumulation > 1          ? "GPU and pass"
+                                                                : "GPU",
                   name_of(kPrecisions, scenario.precision),
                   scenario.framework.empty() ? plan::word_for(scenario.strategy) : scenario.framework,
                   describe_split(scenario) + describe_others(scenario), to_text(cluster.nodes), node.name);

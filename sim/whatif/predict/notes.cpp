@@ -362,7 +362,7 @@ void add_exchange_notes(const Question& question, std::vector<std::string>& note
   const workload::Model& model = *scenario.model;
   const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;
   if (analytic && by_servers(question)) add_server_notes(question, notes);
-  if (assumes_transport(question)) notes.emplace_back(assumed_transport_note(scenario.cluster.node));
+  if (assumes_transport(question)) notes.emplace_back(assumed_transport_note(scenario));
   const hardware::PeerPath peers = scenario.cluster.node.peers(scenario.cluster.gpus_per_node);
   if (analytic && by_formulas(question) && !peers.by_nvlink() && peers.through_host) {
     notes.push_back(

@@ -180,6 +180,12 @@ bool of_own(std::string_view path) {
          std::find(kOthers.begin(), kOthers.end(), path) != kOthers.end();
 }
 
+/// "1,2,4", "1..64:x2": what other commands take for one value.
+bool names_several(std::string_view value) {
+  const bool counts = value.find_first_not_of("0123456789,.:x+ ") == std::string_view::npos;
+  return counts && (value.find(',') != std::string_view::npos || value.find("..") != std::string_view::npos);
+}
+
 /// Applies the settings in the order of the leaves.
 Expected<void> apply(Scenario& scenario, const io::Catalog& catalog, const Spelt& spelt, bool with_model) {
   std::vector<std::pair<const Leaf*, const Override*>> named;
@@ -193,7 +199,14 @@ Expected<void> apply(Scenario& scenario, const io::Catalog& catalog, const Spelt
     const Override* setting = named[i].second;
     if (i + 1 < named.size() && named[i + 1].first == &leaf) continue;
     if (leaf.apply == nullptr || (!with_model && leaf.path.starts_with("model"))) continue;
-    if (auto applied = leaf.apply(scenario, setting->value, catalog); !applied) return at(applied.error(), *setting);
+    if (auto applied = leaf.apply(scenario, setting->value, catalog); !applied) {
+      Error error = applied.error();
+      if (names_several(setting->value)) {
+        error.notes.push_back(fmt::format("several values are for `ddlsim sweep`, or for a curve: --curve {}={}",
+                                          leaf.path, setting->value.substr(0, 60)));
+      }
+      return at(std::move(error), *setting);
+    }
     const auto number = static_cast<std::size_t>(setting - spelt.overrides.data());
     if (number < spelt.by_framework) set_origin(scenario, leaf.path, Origin::kFramework);
     if (of_host(leaf.path)) scenario.host_stated.emplace_back(leaf.path);

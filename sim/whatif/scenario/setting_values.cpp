@@ -95,6 +95,7 @@ Expected<void> set_network(Scenario& scenario, Value value, const io::Catalog& c
     const bool counted = value.find(" x ") != std::string::npos;
     if (!counted) ports = ports_for(*bandwidth, node);
     node.network.bandwidth = counted ? *bandwidth : *bandwidth / static_cast<double>(ports);
+    if (const auto& own = node.network.transport.get()) scenario.own_transport = own;
     node.network.transport = {};  // a rate does not say what drives it
     if (driven) node.network.transport = driven;
     node.network.id.clear();

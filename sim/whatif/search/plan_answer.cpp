@@ -39,13 +39,14 @@ Expected<answer::PlannedJob> planned(const io::Catalog& catalog, std::span<const
   return job;
 }
 
+constexpr std::array<std::string_view, 12> kChosen{
+    "parallel.tensor",   "parallel.pipeline",       "parallel.context",
+    "parallel.expert",   "parallel.expert_tensor",  "batch",
+    "parallel.schedule", "parallel.virtual_stages", "parallel.layers_per_stage",
+    "parallel.zero",     "parallel.recompute",      "parallel.sequence"};
+
 /// What a scenario file states of the choices, an imported launch script's all of them.
 std::optional<std::string> no_choice_note(std::span<const Override> stated) {
-  constexpr std::array<std::string_view, 12> kChosen{
-      "parallel.tensor",   "parallel.pipeline",       "parallel.context",
-      "parallel.expert",   "parallel.expert_tensor",  "batch",
-      "parallel.schedule", "parallel.virtual_stages", "parallel.layers_per_stage",
-      "parallel.zero",     "parallel.recompute",      "parallel.sequence"};
   std::string file;
   std::vector<std::string> paths;
   for (const std::string_view path : kChosen) {
@@ -57,7 +58,8 @@ std::optional<std::string> no_choice_note(std::span<const Override> stated) {
     paths.emplace_back(path);
   }
   if (paths.empty()) return std::nullopt;
-  return fmt::format("{} states {}, which all plans have: leave out what is to be chosen", file, join(paths));
+  return fmt::format("{} states {}, which all plans have: leave out what is to be chosen, or all of them by --replan",
+                     file, join(paths));
 }
 
 /// What Megatron-LM's schedules would take, where the best has another.
@@ -125,6 +127,14 @@ std::vector<Tried> candidates_of(const PlansFound& found) {
 }
 
 }  // namespace
+
+void choose_anew(std::vector<Override>& settings) {
+  std::erase_if(settings, [](const Override& one) {
+    const bool follows = one.path == "parallel.data" || one.path == "strategy.accumulation";
+    const bool chosen = follows || std::find(kChosen.begin(), kChosen.end(), one.path) != kChosen.end();
+    return chosen && !one.where.file.empty();
+  });
+}
 
 bool compares_megatron_with_others(const PlanSpace& space) {
   constexpr std::array kOthers{PipelineSchedule::kZeroBubbleH1, PipelineSchedule::kZeroBubbleH2,

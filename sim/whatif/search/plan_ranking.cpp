@@ -5,32 +5,20 @@
 namespace ddlsim::whatif {
 namespace {
 
-/// No slower, no larger, no dearer, but for what rounding leaves.
-bool is_covered(const Tried& one, const Tried& by) {
-  constexpr double kSame = 1 + 1e-9;
-  return by.step <= one.step * kSame && by.memory <= one.memory * kSame && by.cost <= one.cost * kSame;
+/// What a plan of the same degrees must save to be worth a line of its own.
+constexpr double kWorthTime = 0.995;
+constexpr double kWorthMemory = 0.98;
+
+bool same_degrees(const Split& a, const Split& b) {
+  return a.nodes == b.nodes && a.tensor == b.tensor && a.context == b.context && a.pipeline == b.pipeline &&
+         a.expert == b.expert && a.whole_experts == b.whole_experts;
 }
 
 }  // namespace
 
-bool one_choice_apart(const Split& a, const Split& b) {
-  const bool same_ranks =
-      a.nodes == b.nodes && a.tensor == b.tensor && a.context == b.context && a.pipeline == b.pipeline;
-  if (!same_ranks) {
-    return false;
-  }
-  int apart = 0;
-  const auto count = [&](bool differ) { apart += differ ? 1 : 0; };
-  count(a.expert != b.expert);
-  count(a.whole_experts != b.whole_experts);
-  count(a.batch != b.batch);
-  count(a.schedule != b.schedule || a.virtual_stages != b.virtual_stages);
-  count((a.cut == StageCut::kUsual) != (b.cut == StageCut::kUsual));
-  count(a.recompute != b.recompute);
-  count(a.zero != b.zero);
-  count(a.sequence != b.sequence);
-  count(a.context_by != b.context_by);
-  return apart == 1;
+bool is_like(const Tried& one, const Tried& better) {
+  return same_degrees(one.split, better.split) && one.step >= better.step * kWorthTime &&
+         one.memory >= better.memory * kWorthMemory && one.cost >= better.cost * kWorthTime;
 }
 
 bool megatron_has(plan::PipelineSchedule schedule) {
@@ -43,7 +31,7 @@ void PlanRanking::keep(const Tried& tried) {
     if (tried_.size() > most()) {
       tried_.pop_back();
     }
-    leave_out_covered();
+    leave_out_alike();
   }
   if (megatron_has(tried.split.schedule) && (!megatron_ || tried < *megatron_)) {
     megatron_ = tried;
@@ -58,15 +46,12 @@ void PlanRanking::keep(const Tried& tried) {
   front_.push_back(tried);
 }
 
-void PlanRanking::leave_out_covered() {
+void PlanRanking::leave_out_alike() {
   best_.clear();
   for (std::size_t i = 0; i < tried_.size() && best_.size() <= next_; ++i) {
-    const Tried& one = tried_[i];
-    const bool copy = std::any_of(
-        tried_.begin(), tried_.begin() + static_cast<std::ptrdiff_t>(i),
-        [&](const Tried& other) { return is_covered(one, other) && one_choice_apart(one.split, other.split); });
-    if (!copy) {
-      best_.push_back(one);
+    const auto alike = [&](const Tried& better) { return is_like(tried_[i], better); };
+    if (std::none_of(best_.begin(), best_.end(), alike)) {
+      best_.push_back(tried_[i]);
     }
   }
 }

@@ -26,16 +26,15 @@ struct Tried {
   }
 };
 
-/// Whether the two are one split of a job over its GPUs, run in ways that differ in one choice: expert ranks,
-/// micro-batch, schedule (with its chunks), where stages begin, sharing of states, recomputation, sequence parallelism,
-/// how context ranks share.
-[[nodiscard]] bool one_choice_apart(const Split& a, const Split& b);
+/// Whether `one` is no other choice than `better`: the same servers and tensor, pipeline, context and expert ranks (so
+/// as many replicas), but for 0.5 % no faster and no cheaper, and but for 2 % no smaller.
+[[nodiscard]] bool is_like(const Tried& one, const Tried& better);
 
 /// Whether Megatron-LM has the schedule: 1f1b and interleaved (no pipeline is 1f1b of one stage).
 [[nodiscard]] bool megatron_has(plan::PipelineSchedule schedule);
 
 /// The best of the plans that were tried, and the front of step time, memory and money; the same in whatever order they
-/// come. Of the best are left out those that a better one, one choice apart, covers: no slower, no larger, no dearer.
+/// come. Of the best are left out those that are like a better one that is shown.
 class PlanRanking {
  public:
   /// `next` beside the best.
@@ -49,17 +48,17 @@ class PlanRanking {
   [[nodiscard]] std::vector<Tried> front_until(Time longest) const;
   /// The best of those whose schedule Megatron-LM has.
   [[nodiscard]] const std::optional<Tried>& megatron() const { return megatron_; }
-  /// None that comes after it is shown; null: any may be. A plan that covers several makes it another, later one.
+  /// None that comes after it is shown; null: any may be. A plan that several are like makes it another, later one.
   [[nodiscard]] const Tried* last() const;
 
  private:
-  /// So many are looked through: fewer than are asked for may be no copies.
+  /// So many are looked through: fewer than are asked for may differ.
   [[nodiscard]] std::size_t most() const { return (next_ + 1) * 8; }
-  void leave_out_covered();
+  void leave_out_alike();
 
   std::size_t next_;
   std::vector<Tried> tried_;  // sorted, the first of them
-  std::vector<Tried> best_;   // of those, that are covered by none: as many as are shown
+  std::vector<Tried> best_;   // of those, that are like no better one: as many as are shown
   std::vector<Tried> front_;  // dominated by none
   std::optional<Tried> megatron_;
 };

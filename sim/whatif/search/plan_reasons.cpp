@@ -87,7 +87,7 @@ std::pair<double, double> by_objective(answer::PlanObjective objective, Time ste
   return {time, held};
 }
 
-/// The best of the plans that are looked at, on another cluster: by the same objective.
+/// The best of the plans that are looked at, on another cluster: by the same objective. `change` says what it sets.
 template <typename Change>
 const Tried* add_sensitivity(const PlanSpace& space, PlanTools& tools, std::span<const Tried> plans,
                              const PlanChoice& choice, std::string name, Change change,
@@ -95,13 +95,13 @@ const Tried* add_sensitivity(const PlanSpace& space, PlanTools& tools, std::span
   const std::optional<PriceRate>& price = space.base().cluster.node.price;
   const Tried* best = nullptr;
   std::pair<double, double> least;
-  answer::PlanSensitivity found{.change = std::move(name), .plan = {}, .reason = {}, .cost = {}};
+  answer::PlanSensitivity found{.change = std::move(name), .settings = {}, .plan = {}, .reason = {}, .cost = {}};
   for (const Tried& one : plans) {
     if (is_late()) {
       return nullptr;
     }
     Scenario job = space.with(one.split);
-    change(job);
+    found.settings = change(job);
     const auto step = step_on(job, tools);
     if (!step) {
       continue;
@@ -126,9 +126,23 @@ const Tried* add_sensitivity(const PlanSpace& space, PlanTools& tools, std::span
   return best;
 }
 
-void hasten_network(Scenario& job, double factor) {
-  hardware::Link& network = job.cluster.node.network;
-  network.bandwidth = network.bandwidth * factor;
+/// To a rate as people type it. A rate alone says neither ports nor what drives them: both stay, and are said.
+answer::PlanSettings hasten_network(Scenario& job, double factor) {
+  hardware::Node& node = job.cluster.node;
+  const std::string rate = to_text_in_bits(node.network.bandwidth * factor);
+  node.network.bandwidth = parse_bandwidth(rate).value_or(node.network.bandwidth * factor);
+  answer::PlanSettings settings{{"network", fmt::format("{} x {}", node.network_ports, rate)}};
+  if (const auto& by = node.network.transport.get()) {
+    settings.emplace_back("network.transport", name_of(hardware::kNetworkTransports, *by));
+  }
+  return settings;
+}
+
+answer::PlanSettings slow_nvlink(Scenario& job) {
+  hardware::Link& nvlink = *job.cluster.node.nvlink;
+  const std::string rate = to_text(nvlink.bandwidth * 0.5);
+  nvlink.bandwidth = parse_bandwidth(rate).value_or(nvlink.bandwidth * 0.5);
+  return {{"nvlink", rate}};
 }
 
 void hasten_slots(Scenario& job, double factor) {
@@ -184,6 +198,7 @@ void add_larger_memory(const PlanSpace& space, PlanTools& tools, std::span<const
     least = *step;
     const std::optional<PriceRate>& price = space.base().cluster.node.price;
     found = {.change = fmt::format("GPUs of {} instead of {}", to_text(needs), to_text(capacity)),
+             .settings = {},
              .plan = space.settings_of(split),
              .same = false,
              .step_time = *step,
@@ -420,20 +435,15 @@ std::vector<answer::PlanSensitivity> sensitivity_of(const PlanSpace& space, Plan
     for (const auto& [factor, name] : {std::pair{0.5, "half"}, std::pair{2.0, "twice"}}) {
       const Tried* best = add_sensitivity(
           space, tools, plans, choice, fmt::format("network {} as fast", name),
-          [factor = factor](Scenario& job) { hasten_network(job, factor); }, is_late, list);
+          [factor = factor](Scenario& job) { return hasten_network(job, factor); }, is_late, list);
       if (best != nullptr && factor > 1 && best->split.nodes > 1) {
         list.back().reason = slots_reason(space, tools, best->split, list.back().step_time);
       }
     }
   }
   if (node.nvlink) {
-    add_sensitivity(
-        space, tools, plans, choice, hardware::gpu_link_word(*node.nvlink) + " half as fast",
-        [](Scenario& job) {
-          hardware::Link& nvlink = *job.cluster.node.nvlink;
-          nvlink.bandwidth = nvlink.bandwidth * 0.5;
-        },
-        is_late, list);
+    add_sensitivity(space, tools, plans, choice, hardware::gpu_link_word(*node.nvlink) + " half as fast", slow_nvlink,
+                    is_late, list);
   }
   if (choice.objective == answer::PlanObjective::kTime && !is_late()) {
     add_larger_memory(space, tools, too_large, choice, list);

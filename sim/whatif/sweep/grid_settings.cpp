@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace ddlsim::whatif {
@@ -26,6 +28,17 @@ Expected<void> add_setting(const Override& setting, GridParts& parts) {
   for (const std::string& value : *values) axis.steps.push_back({value});
   parts.axes.push_back(std::move(axis));
   return {};
+}
+
+void take_over(GridParts typed, GridParts& parts) {
+  const auto replace = [&](const std::string& path) {
+    std::erase_if(parts.base, [&](const Override& one) { return one.path == path; });
+    std::erase_if(parts.axes, [&](const Axis& one) { return one.paths == std::vector{path}; });
+  };
+  for (const Override& one : typed.base) replace(one.path);
+  for (const Axis& axis : typed.axes) replace(axis.paths.front());
+  std::move(typed.base.begin(), typed.base.end(), std::back_inserter(parts.base));
+  std::move(typed.axes.begin(), typed.axes.end(), std::back_inserter(parts.axes));
 }
 
 void keep_last(std::vector<Override>& base) {

@@ -63,7 +63,9 @@ Expected<std::optional<RangeText>> read_range(std::string_view whole) {
   if (!high) return no_range(whole, "the range has no end");
   range.high = *high;
   const std::size_t colon = text.find(':');
-  if (colon == std::string_view::npos) return no_range(whole, "the range has no step");
+  if (colon == std::string_view::npos) {
+    return no_range(whole, fmt::format("the range has no step, as {0}:+1 or {0}:x2", whole.substr(0, 60)));
+  }
   const std::string_view last = text.substr(0, colon);
   text.remove_prefix(colon + 1);
   range.times = text.starts_with("x");

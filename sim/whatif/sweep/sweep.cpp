@@ -59,7 +59,7 @@ double samples_of(const Scenario& scenario) {
 class Answerer {
  public:
   Answerer(io::Catalog catalog, const Grid& grid, SweepDetail detail)
-      : catalog_(std::move(catalog)), grid_(grid), detail_(detail) {}
+      : catalog_(catalog.for_one_question()), grid_(grid), detail_(detail) {}
 
   /// Adds the row of a point, unless a condition leaves it out.
   void add(std::int64_t number, std::vector<SweepRow>& rows) {

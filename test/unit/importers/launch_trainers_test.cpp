@@ -57,6 +57,12 @@ TEST_CASE("launch: deepspeed", "[unit][io][launch]") {
     "gradient_accumulation_steps": "auto", "fp16": {"enabled": "auto"}, "zero_optimization": {"stage": 3}})");
   CHECK(value(automatic, "batch") == "?");
   CHECK(value(automatic, "strategy.accumulation") == "?");
+  // A step's samples say the passes.
+  const LaunchImport counted = taken(LaunchFormat::kDeepSpeed, R"({"train_batch_size": "auto",
+    "gradient_accumulation_steps": "auto"})",
+                                     {.stated = {{"global_batch", "64"}, {"batch", "1"}}}, "ds.json");
+  CHECK(value(counted, "global_batch") == "64");
+  CHECK(value(counted, "strategy.accumulation") == "-");
   CHECK(value(automatic, "precision") == "?");
   CHECK(value(automatic, "parallel.zero") == "3");
   // DeepSpeed's own: stage 3 overlaps, 1 and 2 do not.

@@ -1,9 +1,14 @@
 #include "ddlsim/importers/log_file.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
+#include <zlib.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <sstream>
+#include <string>
+#include <vector>
 
 using namespace ddlsim;
 using importers::LogFormat;
@@ -50,6 +55,24 @@ TEST_CASE("log: Megatron-LM's iterations, and what its start says of the job", "
   CHECK(log->step().in(seconds) == Approx(2.1));  // the first of two is a start
   CHECK(log->batch == 2);
   CHECK(log->global_batch == 32);
+}
+
+TEST_CASE("log: a file may be packed with gzip", "[unit][importers]") {
+  const std::string text =
+      " iteration 10/ 20 | elapsed time per iteration (ms): 100.0 |\n"
+      " iteration 20/ 20 | elapsed time per iteration (ms): 200.0 |\n";
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("ddlsim_log_{}.gz", getpid());
+  const gzFile packed = gzopen(path.c_str(), "wb");
+  REQUIRE(gzwrite(packed, text.data(), static_cast<unsigned>(text.size())) > 0);
+  REQUIRE(gzclose(packed) == Z_OK);
+  const auto log = importers::load_log(path);
+  REQUIRE(log);
+  CHECK(in_seconds(*log) == std::vector<double>{0.1, 0.2});
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 12);
+  const auto cut = importers::load_log(path);
+  REQUIRE_FALSE(cut);
+  CHECK(cut.error().message.find("cut short") != std::string::npos);
+  std::filesystem::remove(path);
 }
 
 TEST_CASE("log: Megatron-LM's arguments say how the model ran", "[unit][importers]") {

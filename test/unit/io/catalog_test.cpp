@@ -299,6 +299,17 @@ TEST_CASE("catalog: a path to a file of one's own is a name", "[unit][io]") {
   }
 }
 
+TEST_CASE("catalog: for one question a file of one's own is read once", "[unit][io]") {
+  const DataCopy copy;
+  const std::string path = copy.path("hardware/gpus/t4.yaml").string();
+  const Catalog once = learnt_catalog().for_one_question();
+  REQUIRE(once.gpu(path));
+  std::filesystem::remove(path);
+  CHECK(once.gpu(path));
+  CHECK_FALSE(learnt_catalog().gpu(path));
+  CHECK_FALSE(once.for_one_question().gpu(path));
+}
+
 TEST_CASE("catalog: profiles near a GPU are its own, then its architecture's by datasheet", "[unit][io]") {
   const DataCopy copy;
   const auto data = copy.open();

@@ -37,6 +37,12 @@ TEST_CASE("run file: rows with and without what is optional", "[unit][io]") {
   CHECK((*runs)[1].where.line == 4);
 }
 
+TEST_CASE("run file: a log is no table, and what makes one of it is said", "[unit][io]") {
+  const auto runs = read("using world size: 64, data-parallel size: 4\n iteration 1/ 50 | elapsed time ...\n");
+  REQUIRE_FALSE(runs);
+  CHECK(to_string(runs.error()).find("`ddlsim import log` makes it out of training logs") != std::string::npos);
+}
+
 TEST_CASE("run file: how a run was split", "[unit][io]") {
   const auto runs = read("gpus,nodes,step,parallel.zero,parallel.tensor\n8,1,180 ms,1,\n8,1,190 ms,,4\n");
   REQUIRE(runs);

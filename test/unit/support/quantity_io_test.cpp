@@ -112,6 +112,23 @@ TEST_CASE("quantity_io: nan, inf, grouping, hex and text left over are errors", 
   CHECK_THAT(said(parse_data_size("1,5 GB")), Contains("the decimal sign is a point"));
 }
 
+TEST_CASE("quantity_io: money may have its sign first, prices the hour in words, energy megawatt-hours",
+          "[unit][support]") {
+  using dimension::kMoney;
+  CHECK(parse_quantity<kMoney>("$500").value() == parse_quantity<kMoney>("500 $").value());
+  for (const char* price : {"$98/h", "$ 98 /h", "98 $/hr", "$98/hour"}) {
+    CAPTURE(price);
+    const auto rate = parse_quantity<kMoney - dimension::kTime>(price);
+    CHECK(rate.value() == parse_quantity<kMoney - dimension::kTime>("98 $/h").value());
+  }
+  CHECK_THAT(said(parse_quantity<kMoney>("$50,000")), Contains("digits are not grouped"));
+  CHECK_THAT(said(parse_quantity<kMoney>("$98/h")), Contains("is not an amount of money but a price per time"));
+  CHECK_THAT(said(parse_quantity<kMoney>("$")), Contains("write a number and a unit: $"));
+  CHECK_THAT(said(parse_time("$5")), Contains("is not a time but an amount of money"));
+  CHECK_THAT(said(parse_time("$5 s")), Contains("unknown unit '$s'"));
+  CHECK(parse_quantity<dimension::kEnergy>("1.5 MWh").value().in(kilowatt_hours) == Approx(1500));
+}
+
 TEST_CASE("quantity_io: values out of range are errors", "[unit][support]") {
   CHECK(code_of(parse_time("0 s")) == ErrorCode::kInvalidArgument);
   CHECK_THAT(said(parse_time("0 s")), Contains("greater than zero"));

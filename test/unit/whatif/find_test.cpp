@@ -85,6 +85,7 @@ TEST_CASE("find: what is no condition", "[unit][find]") {
   CHECK_THAT(why("step_time < 5 ms"), Catch::Contains("write >= or <= for > or <"));
   CHECK_THAT(why(">= 5 ms"), Catch::Contains("the metric is missing"));
   CHECK_THAT(why("step_time >="), Catch::Contains("the value is missing"));
+  CHECK_THAT(why("time_to_train <= 5 h and cost <= 300 $"), Catch::Contains("find takes one"));
   CHECK_THAT(why("stp_time >= 5 ms"), Catch::Contains("unknown metric 'stp_time'"));
   CHECK_THAT(why("step_time >= 5 GB"), Catch::Contains("is not a time but a data size"));
   CHECK_THAT(why("step_time >= 5"), Catch::Contains("the unit is missing"));
@@ -386,6 +387,7 @@ TEST_CASE("find: a rate that more ports make hold says so", "[unit][find]") {
 
 TEST_CASE("find: energy and CO2 of a run", "[unit][find]") {
   CHECK(parse_condition("energy <= 20 kWh")->target == Approx(7.2e7));
+  CHECK(parse_condition("energy <= 0.02 MWh")->target == Approx(7.2e7));
   CHECK(words_of(parse_condition("co2 <= 8 kg").value()) == "CO2 <= 8 kg");
   const auto run = job(overrides("training.samples 1281167; training.epochs 90"));
   const auto lit = with(run, {{"energy.carbon", "400 g/kWh"}});

@@ -1,5 +1,6 @@
 // The points of a grid, numbered, left out, sampled and shared out; worked by hand.
 #include "ddlsim/whatif/grid.h"
+#include "ddlsim/whatif/grid_settings.h"
 #include "overrides.h"
 
 #include <algorithm>
@@ -171,6 +172,21 @@ TEST_CASE("grid: conditions that make no sense", "[grid]") {
   std::string not_often;
   for (int i = 0; i < 1000; ++i) not_often += "not ";
   CHECK_THAT(where_fault(not_often + "nodes > 1"), Contains("too deep"));
+}
+
+TEST_CASE("grid: what is typed takes the place of what a file states", "[grid]") {
+  const auto typed = [](const char* path, const char* value) {
+    GridParts file = two_by_four();
+    file.base.push_back({"batch", "32", {}});
+    GridParts some;
+    REQUIRE(add_setting({path, value, {}}, some));
+    take_over(std::move(some), file);
+    return points_of(Grid::create(std::move(file)).value());
+  };
+  CHECK(typed("batch", "16,64").size() == 16);
+  CHECK(typed("nodes", "3,5").size() == 4);  // axis by axis
+  CHECK(typed("nodes", "16").size() == 2);
+  CHECK(typed("precision", "fp16").size() == 8);
 }
 
 TEST_CASE("grid: axes that overlap, or repeat themselves", "[grid]") {

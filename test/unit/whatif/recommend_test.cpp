@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 
 #include "catalog.h"
@@ -391,6 +392,14 @@ TEST_CASE("recommend: a stated GPU keeps the servers that have it, with their pr
   CHECK_THAT(refused(job({kOwn, {"gpu", "h100", {}}}), own(1)),
              Contains("no server to choose from has NVIDIA H100") && Contains("they have a100-sxm4-40gb, v100-sxm2-"));
   CHECK_THAT(refused(job(overrides("gpu h1000")), options), Contains("h1000"));
+  // Of several each keeps its own.
+  const auto both = found(job(overrides("gpu h100, a100-80gb")), options);
+  std::set<std::string> gpus;
+  for (const auto& choice : both.choices) gpus.insert(catalog().node(choice.node)->gpu.id);
+  CHECK(gpus == std::set<std::string>{"a100-sxm4-80gb", "h100-sxm5-80gb"});
+  CHECK_THAT(refused(job({kOwn, {"gpu", "h100,h200", {}}}), own(1)),
+             Contains("has NVIDIA H100") && Contains(" or NVIDIA H200"));
+  CHECK_THAT(refused(job(overrides("node dgx-h100; gpu h100,a100")), own(1)), Contains("one server is named"));
   // A stated price is of no day.
   CHECK(found(job({kOwn}), own(1)).choices.front().price_date.empty());
 }

@@ -49,6 +49,16 @@ TEST_CASE("scenario: of two settings with one path the later wins", "[unit][what
   CHECK(with(overrides("nodes 2; nodes 4")).value().cluster.nodes == 4);
 }
 
+TEST_CASE("scenario: several values are told where they go", "[unit][whatif]") {
+  for (const char* values : {"1,2,4", "1..64:x2", "1..12"}) {
+    CAPTURE(values);
+    CHECK_THAT(
+        error_of({{"nodes", values, {}}}),
+        Catch::Contains(std::string("or for a curve: --curve nodes=") + values) && Catch::Contains("ddlsim sweep"));
+  }
+  CHECK_THAT(error_of({{"nodes", "four", {}}}), !Catch::Contains("ddlsim sweep"));
+}
+
 TEST_CASE("scenario: a network is a rate, a link, or several ports", "[unit][whatif]") {
   const auto rate = [&](const char* value) {
     return with(overrides("network {}", value)).value().cluster.node.network_bandwidth().in(gigabits_per_second);

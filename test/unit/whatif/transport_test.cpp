@@ -57,9 +57,11 @@ answer::Prediction all_reduced(const std::string& network, std::vector<Override>
   return predict(resolve(catalog(), settings).value()).value();
 }
 
-bool assumes_tcp(const answer::Prediction& p) {
-  return std::find(p.notes.begin(), p.notes.end(), kAssumedTransportNote) != p.notes.end();
+bool assumes(const answer::Prediction& p, const std::string& words) {
+  return std::any_of(p.notes.begin(), p.notes.end(),
+                     [&](const std::string& note) { return note.starts_with("assumed: " + words); });
 }
+bool assumes_tcp(const answer::Prediction& p) { return assumes(p, "TCP drives the network"); }
 
 Time collective_time(const std::vector<Override>& settings) {
   const Scenario scenario = resolve_cluster(catalog(), settings).value();
@@ -69,6 +71,16 @@ Time collective_time(const std::vector<Override>& settings) {
 }
 
 }  // namespace
+
+TEST_CASE("transport: where a rate took the place of a network, what drove that is named", "[unit][whatif]") {
+  const std::string own =
+      "TCP drives the network, of which a rate alone is stated; --set network.transport=infiniband ";
+  CHECK(assumes(all_reduced("25 Gb/s"), own));
+  CHECK_FALSE(assumes(all_reduced("ethernet-25g"), own));
+  CHECK_FALSE(assumes_tcp(all_reduced("25 Gb/s", {{"network.transport", "infiniband", {}}})));
+  const auto open = overrides("model vgg16; node pcie-4x2080ti; nodes 4; network 25 Gb/s");  // its file says none
+  CHECK(assumes(predict(resolve(catalog(), open).value()).value(), "TCP drives the network; "));
+}
 
 TEST_CASE("transport: a copy of a link does what the link does", "[unit][whatif]") {
   const OwnFile mine("links/tcp-100g.yaml", "my-tcp", {{"link: tcp-100g", "link: my-tcp"}});
@@ -121,7 +133,7 @@ TEST_CASE("transport: where RDMA is assumed, the interval reaches to TCP's step"
   CHECK(tcp.step_time > roce.step_time * 2);
   CHECK(open.interval_90.second >= tcp.step_time);
   CHECK(roce.interval_90.second < tcp.step_time);
-  CHECK(std::find(open.notes.begin(), open.notes.end(), kAssumedRdmaNote) != open.notes.end());
+  CHECK(assumes(open, "RDMA drives the network"));
 }
 
 TEST_CASE("transport: twice the rate never lengthens a step", "[unit][whatif]") {
