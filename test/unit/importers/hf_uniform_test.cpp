@@ -150,7 +150,7 @@ TEST_CASE("hf: switches of uniform decoders", "[unit][io]") {
                                             "tie_word_embeddings": false)")) ==
         160 + 2 * (64 + 8 * 16 + 2 * 8 * 20 + 16) + 16);
   CHECK(test::layers_named(uniform(uniform_of("falcon", falcon + R"(, "hidden_dropout": 0.1)")), "sum_dropout") == 2);
-  CHECK(test::layers_named(uniform(uniform_sizes("olmo", "8 2 2 12 10", R"("clip_qkv": 8.0)")), "clip_qkv") == 2);
+  CHECK(test::layers_named(uniform(uniform_sizes("olmo", "8 2 2 12 10", R"("clip_qkv": 8.0)")), "clip_qkv") == 6);
   CHECK(test::layers_named(uniform(uniform_sizes("olmo", "8 2 2 12 10", R"("clip_qkv": null)")), "clip_qkv") == 0);
   CHECK(test::layers_named(
             uniform(uniform_of("mpt", kSmallMpt + R"(, "attn_config": {"clip_qkv": 6, "attn_pdrop": 0.1})")),
@@ -238,6 +238,8 @@ TEST_CASE("hf: faults of uniform decoders", "[unit][io]") {
       Contains("a norm of its own for every head"));
   CHECK_THAT(uniform_refused(uniform_of("chatglm", kSmallGlm + R"(, "position_encoding_2d": true)")),
              Contains("the first ChatGLM"));
+  CHECK_THAT(uniform_refused(uniform_of("chatglm", kSmallGlm + R"(, "pre_seq_len": 128)")),
+             Contains("a trained prefix"));
   CHECK_THAT(uniform_refused(uniform_of("chatglm", kSmallGlm + R"(, "multi_query_attention": true,
                                                                 "multi_query_group_num": 3)")),
              Contains("'multi_query_group_num' is 3"));
