@@ -76,6 +76,9 @@ class UniformBuilder {
     if (drops) stack_.add("dropout", wl::pointwise("dropout"), name);
   }
 
+  /// A clamp: its backward reads what it read, as that of ReLU6, which is one.
+  void clip(std::int64_t width) { stack_.add_on({width}, "relu6", wl::pointwise("relu6"), "clip_qkv"); }
+
   void add_projections(std::int64_t queries, std::int64_t keys) {
     if (is_.fused_qkv) {
       stack_.add_on({is_.width}, "linear", wl::Linear{.out = queries + 2 * keys, .bias = is_.qkv_bias}, "qkv_proj");
@@ -92,8 +95,10 @@ class UniformBuilder {
       add_norm_on({queries}, "q_norm");
       add_norm_on({keys}, "k_norm");
     }
-    // A clamp: its backward reads what it read, as that of ReLU6, which is one.
-    if (is_.clipped) stack_.add_on({queries + 2 * keys}, "relu6", wl::pointwise("relu6"), "clip_qkv");
+    if (is_.clipped && is_.fused_qkv) clip(queries + 2 * keys);
+    if (is_.clipped && !is_.fused_qkv) {
+      for (const std::int64_t width : {queries, keys, keys}) clip(width);
+    }
     if (is_.position == PositionKind::kRotary) {
       stack_.add_on({queries + keys}, "rotary", wl::pointwise("rotary"), "rotary");
     }

@@ -207,6 +207,7 @@ void read_chatglm(ConfigReader& config, UniformDecoder& glm) {
   glm.output_bias = glm.mlp_bias = bias;
   if (!config.flag_or("rmsnorm", true)) glm.norm = NormKind::kLayer;
   glm.dropout.attention = glm.dropout.mlp = drops(config, "hidden_dropout");
+  refuse_where(config, config.has("pre_seq_len"), "pre_seq_len", "is stated: a trained prefix has no rule here");
   refuse_where(config, !config.flag_or("post_layer_norm", true), "post_layer_norm",
                "is false: a model without its last norm has no rule here");
 }

@@ -3,12 +3,19 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstddef>
 #include <string>
 
 #include "catalog.h"
 #include "ddlsim/importers/hf_config.h"
 
 namespace ddlsim::test {
+
+/// How many layers have that name.
+inline std::ptrdiff_t layers_named(const importers::HfImport& import, const std::string& name) {
+  const auto& layers = import.model.layers;
+  return std::count_if(layers.begin(), layers.end(), [&](const workload::Layer& one) { return one.name == name; });
+}
 
 /// The same operators: inputs, parameters, FLOPs and what they move and keep.
 inline void check_as_shipped(const std::string& id, const importers::HfImport& import) {
