@@ -171,6 +171,10 @@ TEST_CASE("gemm time: fp8 with the cast of its left operand", "[unit][cost]") {
   CHECK(gemm_time(curve, device, {1, 128, 128, 1000}, bytes(2)).in(microseconds) == Approx(moved + 0.5 * 32.768));
   curve.left_operand_passes = 2.5;  // of 2 B x 128 x 1000
   CHECK(gemm_time(curve, device, {1, 128, 128, 1000}, bytes(2)).in(microseconds) == Approx(moved + 0.5 * 32.768 + 640));
+  // Two of them side by side, by half the memory's rate.
+  curve.memory_efficiency = 0.5;
+  CHECK(gemm_time(curve, device, {2, 128, 128, 1000}, bytes(2)).in(microseconds) ==
+        Approx(4 * moved + 0.5 * 32.768 + 4 * 640));
 }
 
 TEST_CASE("gemm time: fp4 by the curve of fp8", "[unit][cost]") {

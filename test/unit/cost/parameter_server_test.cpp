@@ -149,6 +149,8 @@ TEST_CASE("ps: a piece of one size is a message to one server, a tensor that is 
   fabric.whole_pieces = true;
   CHECK(ps_path(fabric, 4).per_message[2].in(microseconds) == Approx(8 * 20 / 4.0));
   CHECK(ps_path(fabric, 4).per_message[1].in(microseconds) == Approx(20));
+  fabric.workers_per_node = 2;  // whose messages leave one after the other
+  CHECK(ps_path(fabric, 4).per_message[1].in(microseconds) == Approx(2 * 20));
 }
 
 TEST_CASE("ps: a transport's connections may be slower than the wire", "[unit][cost]") {
