@@ -46,6 +46,9 @@ TEST_CASE("goodput: the worked example of the header", "[unit][cost]") {
   const GoodputShares shares = goodput(run, minutes(57));
   CHECK(shares.useful == Approx(57 / wall).epsilon(1e-12));
   CHECK(shares.useful == Approx(0.819).epsilon(1e-3));
+  // Of 10 h more than half is lost: e^(605/360) - 1 tries.
+  CHECK(goodput(run, hours(10)).useful ==
+        Approx(600 / (std::exp(10 / 360.0) * std::expm1(605 / 360.0) * 360)).epsilon(1e-12));
   CHECK(shares.checkpoints == Approx(5 / wall).epsilon(1e-12));
   CHECK(shares.down == 0);
   // A failure every 360 min, after which reading lasts until it is done or the next one: 360 (1 - e^(-10/360)).
