@@ -200,7 +200,7 @@ Time routing_time(const GemmCurve& curve, const DeviceSpec& spec, const primitiv
 
 Time experts_time(const GemmCurve& curve, const DeviceSpec& spec, const primitives::TimedExperts& experts) {
   const double groups = static_cast<double>(std::min(experts.experts, experts.routed));
-  const double rows = std::max(static_cast<double>(experts.routed) / groups, 1.0);
+  const double rows = static_cast<double>(experts.routed) / groups;  // one at least
   const auto width = static_cast<double>(experts.width);
   const auto inner = static_cast<double>(experts.inner);
   const DataSize element = activation_size(curve.precision);

@@ -184,6 +184,21 @@ TEST_CASE("run posterior: one run that is far from the smallest widens the prior
   CHECK(deviation(2 * three) == Approx(std::sqrt(0.048 + 0.01)));
 }
 
+TEST_CASE("run posterior: two runs that are far from the smallest widen the prior by their mean", "[unit][calib]") {
+  RunPrior prior = kNothing;
+  prior.gpus_path = 0.1;
+  const calib::RunPoint asked{.gpus_per_server = 8};
+  const auto deviation = [&](double residual) {
+    const std::vector<MeasuredRun> runs{{{}, 0}, {{.gpus_per_server = 2}, residual}, {{.gpus_per_server = 4}, 0}};
+    return RunPosterior::learn(runs, prior).value().at(asked).deviation;
+  };
+  // Of two and four GPUs 0.01, 0.01 and 0.02, noise 0.01 each: the inverse of (0.02 0.01; 0.01 0.03) is (60 -20; -20
+  // 40). Of eight 0.03 less (0.01 0.02) (60 -20; -20 40) (0.01 0.02)' = 0.014, and the noise.
+  CHECK(deviation(0.1) == Approx(std::sqrt(0.016 + 0.01)));
+  // 60 x 0.6^2 = 21.6 is 10.8 for each of the two: 0.324 less 0.206786 by the inverse of (0.118 0.108; 0.108 0.226).
+  CHECK(deviation(0.6) == Approx(std::sqrt(0.117214 + 0.01)).epsilon(1e-5));
+}
+
 TEST_CASE("run posterior: what two configurations may differ by, every term by itself", "[unit][calib]") {
   RunPrior prior = kNothing;
   const auto between = [&](const calib::RunPoint& x, const calib::RunPoint& y) {

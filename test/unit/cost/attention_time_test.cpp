@@ -65,6 +65,37 @@ TEST_CASE("attention time: masks, windows and waves", "[unit][cost]") {
   start.masked_steps = 16;
   CHECK(us(start, shape(128, false)) == Approx(160 * kStep));
   CHECK(us(start, shape(128, true)) == Approx(176 * kStep));
+  // Four heads of five sequences have 40 tiles on two multiprocessors.
+  AttentionShape heads = shape(256, false);
+  heads.heads = 4;
+  CHECK(us(plain(), heads, 5) == Approx(20 * 256 * kStep));
+  // A third tile of 44 queries ends at key 300, as its tile would beyond it: (128 + 256 + 300) / 3 keys in the mean.
+  CHECK(us(plain(), shape(300, true), 10) == Approx(15 * 228 * kStep));
+}
+
+TEST_CASE("attention time: queries that come after other keys", "[unit][cost]") {
+  // The last 256 of 512 tokens ask: one tile goes over 384 keys, the other over 512.
+  AttentionShape late = shape(256, true);
+  late.keys = 512;
+  CHECK(us(plain(), late, 10) == Approx(10 * 448 * kStep));
+  CHECK(us(plain(), late) == Approx(512 * kStep));
+  // A window that ends before the first of them does: every tile looks at 64 keys and at those of its own queries.
+  late.window = 64;
+  CHECK(us(plain(), late, 10) == Approx(10 * 192 * kStep));
+  CHECK(attention_pairs({.queries = 2, .keys = 8, .window = 3, .causal = true}) == 2 * 3);
+}
+
+TEST_CASE("attention time: lasting load, and what computing hides of memory", "[unit][cost]") {
+  AttentionCurve curve = plain();
+  curve.sustained_slowdown = 0.5;
+  curve.slowdown_half_time = microseconds(256 * kStep);
+  CHECK(us(curve, shape(256, false)) == Approx(1.25 * 256 * kStep));  // half of 50 % longer
+  curve.sustained_slowdown = 0;
+  curve.not_overlapped = 0.25;
+  // 4 x 256 x 64 elements of 2 B at 1 GB/s: 131.072 us, and a quarter of the 256 steps.
+  const DeviceSpec slow{2, teraflops_per_second(2), gigabytes_per_second(1), megabytes(6)};
+  CHECK(attention_time(curve, slow, shape(256, false), 1, bytes(2)).in(microseconds) ==
+        Approx(131.072 + 0.25 * 256 * kStep));
 }
 
 TEST_CASE("attention time: a backward pass makes five products, a forward pass two", "[unit][cost]") {

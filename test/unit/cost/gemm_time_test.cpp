@@ -73,6 +73,42 @@ TEST_CASE("gemm time: a split k fills the multiprocessors", "[unit][cost]") {
   CHECK(us(curve, device, {1, 128, 128, 1024}) == Approx(1024 * 0.032768));
 }
 
+TEST_CASE("gemm time: into how many parts k is split", "[unit][cost]") {
+  // One tile on 16 multiprocessors is tried in 4, 8 and 16 parts; a part's sums are 64 KiB, 1 us a pass. Operands and
+  // result take 17 us, 1024 steps 33.554 us, and nothing is hidden.
+  const DeviceSpec device = spec(16, 16, 65.536);
+  GemmCurve curve = plain();
+  curve.not_overlapped = 1;
+  const auto takes = [&](double passes) {
+    curve.split_k_passes = passes;
+    return us(curve, device, {1, 128, 128, 1024});
+  };
+  CHECK(takes(0.25) == Approx(17 + 33.554432 / 16 + 16 * 0.25));
+  CHECK(takes(1) == Approx(17 + 33.554432 / 8 + 8));
+  CHECK(takes(2) == Approx(17 + 33.554432 / 4 + 4 * 2));
+  // Nine tiles fill them at 1.8 parts; in 3 parts 27 tiles of 342 steps come in two rounds.
+  curve.split_k_passes = 0;
+  CHECK(us(curve, spec(16, 16, 1e9), {1, 128, 9 * 128, 1024}) == Approx(2 * 342 * 0.032768));
+}
+
+TEST_CASE("gemm time: tiles on their side, and parts that a variant allows", "[unit][cost]") {
+  // A tile of 256 x 64 covers 64 x 256 once on its side, and needs four otherwise.
+  const std::vector<GemmCurve::Tile> tiles{{.m = 256, .n = 64, .efficiency = 1, .tiles_to_fill = 1}};
+  GemmVariant variant{.tiles = tiles};
+  const auto takes = [&](double multiprocessors, const hardware::GemmSize& size) {
+    return gemm_time(plain(), variant, spec(multiprocessors, multiprocessors, 1e9), size, DataSize::zero())
+        .in(microseconds);
+  };
+  CHECK(takes(1, {1, 64, 256, 60}) == Approx(4 * 60 * 0.032768));
+  variant.either_orientation = true;
+  CHECK(takes(1, {1, 64, 256, 60}) == Approx(60 * 0.032768));
+  CHECK(takes(1, {1, 256, 64, 60}) == Approx(60 * 0.032768));
+  // k of 128 has two parts of 64 at most, one of 1024 the four that are allowed.
+  variant.most_splits = 4;
+  CHECK(takes(80, {1, 256, 64, 128}) == Approx(64 * 0.032768));
+  CHECK(takes(80, {1, 256, 64, 1024}) == Approx(256 * 0.032768));
+}
+
 TEST_CASE("gemm time: lasting load and long rows slow down", "[unit][cost]") {
   const DeviceSpec device = spec(1, 1, 1e9);
   GemmCurve curve = plain();
@@ -119,6 +155,10 @@ TEST_CASE("gemm time: octaves outside the rows fitted", "[unit][cost]") {
   CHECK(outside(report, {1, 2048, 7, 64}) == Approx(1));
   CHECK(outside(report, {1, 4, 7, 16384}) == Approx(2));
   CHECK(outside(report, {1, 2048, 7, 16384}) == Approx(2));
+  CHECK(outside(report, {1, 8192, 7, 8192}) == Approx(3));
+  CHECK(outside(report, {1, 4, 7, 4096}) == Approx(2));  // below the least
+  CHECK(outside(report, {1, 4, 7, 32}) == Approx(2));
+  CHECK(outside(report, {1, 8, 7, 16}) == Approx(2));
   CHECK(outside(CurveReport{}, {1, 1, 1, 1}) == 0);
 }
 
@@ -131,6 +171,10 @@ TEST_CASE("gemm time: fp8 with the cast of its left operand", "[unit][cost]") {
   CHECK(gemm_time(curve, device, {1, 128, 128, 1000}, bytes(2)).in(microseconds) == Approx(moved + 0.5 * 32.768));
   curve.left_operand_passes = 2.5;  // of 2 B x 128 x 1000
   CHECK(gemm_time(curve, device, {1, 128, 128, 1000}, bytes(2)).in(microseconds) == Approx(moved + 0.5 * 32.768 + 640));
+  // Two of them side by side, by half the memory's rate.
+  curve.memory_efficiency = 0.5;
+  CHECK(gemm_time(curve, device, {2, 128, 128, 1000}, bytes(2)).in(microseconds) ==
+        Approx(4 * moved + 0.5 * 32.768 + 4 * 640));
 }
 
 TEST_CASE("gemm time: fp4 by the curve of fp8", "[unit][cost]") {

@@ -149,6 +149,8 @@ TEST_CASE("ps: a piece of one size is a message to one server, a tensor that is 
   fabric.whole_pieces = true;
   CHECK(ps_path(fabric, 4).per_message[2].in(microseconds) == Approx(8 * 20 / 4.0));
   CHECK(ps_path(fabric, 4).per_message[1].in(microseconds) == Approx(20));
+  fabric.workers_per_node = 2;  // whose messages leave one after the other
+  CHECK(ps_path(fabric, 4).per_message[1].in(microseconds) == Approx(2 * 20));
 }
 
 TEST_CASE("ps: a transport's connections may be slower than the wire", "[unit][cost]") {
@@ -163,6 +165,12 @@ TEST_CASE("ps: a transport's connections may be slower than the wire", "[unit][c
   CHECK(ps_path(fabric, 1).per_byte[1].in(nanoseconds) == Approx(1 / 0.569));
   CHECK(ps_path(fabric, 1).per_byte[2].in(nanoseconds) == Approx(1 / 0.569));
   CHECK(ps_path(fabric, 1).per_message[2].in(microseconds) == Approx(100));
+  // Pulls of half the bytes by connections to four servers, two workers' at a time.
+  fabric.pulled = 0.5;
+  fabric.workers_per_node = 2;
+  CHECK(ps_path(fabric, 4).per_byte[5].in(nanoseconds) == Approx(2 * 0.5 / (0.569 * 2 * 4)));
+  fabric.pulled = 1;
+  fabric.workers_per_node = 1;
   fabric.transport = transport_cost(PsTransport::kGrpcGdr);
   CHECK(ps_path(fabric, 1).per_byte[0] == Time::zero());  // straight from GPU memory
 }
@@ -209,6 +217,27 @@ TEST_CASE("ps: a piece travels to the server and back", "[unit][cost]") {
   CHECK(pipeline.push_and_pull(Time::zero(), {.piece = bytes(1)}).in(microseconds) == Approx(20.006));
 }
 
+TEST_CASE("ps: when the next piece waits nowhere", "[unit][cost]") {
+  PsFabric fabric = slow_wire();
+  fabric.pulled = 2;
+  fabric.latency = milliseconds(1);
+  PsPipeline pipeline(fabric);
+  // Copied at 1 ms, at the server at 4 + 1; back over the wire in 6 ms, seen 1 ms later, and copied by 14.
+  CHECK(ms(pipeline.push_and_pull(Time::zero(), {.piece = bytes(1)})) == Approx(14));
+  // Pulls are off the wire at 12, which the next piece reaches after 1 + 3 ms and both latencies.
+  CHECK(ms(pipeline.free_to_send({.piece = bytes(1)})) == Approx(6));
+  CHECK(ms(pipeline.free_to_send({.piece = bytes(2)})) == Approx(12 - (2 + 6 + 2)));
+  CHECK(ms(pipeline.free_to_send({.piece = bytes(1), .server = 0})) == Approx(6));
+  // A server that is busy holds up who sends to all of them, and nobody whose next piece may go elsewhere.
+  fabric = slow_wire();
+  fabric.pcie = fabric.node_network = Bandwidth::infinity();
+  fabric.server_network = bytes_per_second(100);
+  PsPipeline busy(fabric);
+  CHECK(ms(busy.push(Time::zero(), {.piece = bytes(1)})) == Approx(10));
+  CHECK(ms(busy.free_to_send({.piece = bytes(1)})) == Approx(10));
+  CHECK(ms(busy.free_to_send({.piece = bytes(1), .server = 0})) == Approx(0));
+}
+
 TEST_CASE("ps: tensors of different servers do not wait for each other there", "[unit][cost]") {
   PsFabric fabric = slow_wire();
   fabric.workers = 3;
@@ -235,6 +264,11 @@ TEST_CASE("ps: asynchronous workers cannot outrun the busiest station", "[unit][
   CHECK(ms(async_bound(fabric, std::vector<PsLoad>{{.piece = megabytes(100), .server = 0}})) == Approx(1000));
   CHECK(ms(async_bound(fabric, std::vector<PsLoad>{{.piece = megabytes(60), .server = 0},
                                                    {.piece = megabytes(40), .server = 1}})) == Approx(600));
+  // What a worker sends goes through its own port one after the other: 2 x 100 MB at 0.1 GB/s.
+  fabric.node_network = gigabytes_per_second(0.1);
+  CHECK(ms(async_bound(fabric, std::vector<PsLoad>{{.piece = megabytes(100), .server = 0},
+                                                   {.piece = megabytes(100), .server = 1}})) == Approx(2000));
+  fabric.node_network = gigabytes_per_second(10);
   // 10 messages of 10 workers, 1 ms each at the server.
   fabric.transport.per_message = milliseconds(1);
   CHECK(ms(async_bound(fabric, spread)) == Approx(600));

@@ -1,6 +1,7 @@
 // What a plan costs on a catalogue's server, where no other test pins it by hand.
 #include "ddlsim/cost/price.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <memory>
 
@@ -55,6 +56,46 @@ TEST_CASE("price: gradients are added up at the memory's rate, without a profile
   cost::Variation fast;
   fast.memory = 2;
   CHECK((backward(4, fast) - backward(1, fast)).in(seconds) == Approx(moved / (2 * 0.7 * 900e9)));
+}
+
+TEST_CASE("price: what a GPU does to compress gradients and to add up what came", "[unit][cost]") {
+  plan::Job job;
+  job.model = catalog().model("resnet50").value();
+  job.cluster.node = catalog().node("dgx1-v100").value();
+  job.cluster.gpus_per_node = 8;
+  job.batch = 64;
+  const auto priced = [&](const cost::Variation& variation) {
+    const auto plan = std::make_shared<const plan::StepPlan>(plan::lower(job).value());
+    return cost::price(job, plan, cost::price_layers(job, *plan, {1, 1}).value(), variation).value();
+  };
+  // The largest 1 %: three passes over 4 B of 25.6 M gradients, which two copies brought into buckets and back (read
+  // and written each); then 2 % of those bytes of each of 8 ranks, read and added.
+  job.strategy.compression = plan::Compression::kTopK;
+  const cost::PricedStep top = priced({});
+  Time sum;
+  for (const cost::PricedRow& row : top.rows) sum += row.encoding;
+  const double gradients = 4 * static_cast<double>(job.model->totals.dense_parameters);
+  const double memory = top.rates.device.memory.in(bytes_per_second);
+  CHECK(sum.in(seconds) == Approx((4 + 3 + 8 * 2 * 0.02) * gradients / memory));
+  // PowerSGD: products as the rates have them, but three launches a matrix at least; then 113 us for each P.
+  job.strategy.compression = plan::Compression::kPowerSgd;
+  for (const double faster : {1.0, 2.0}) {
+    cost::Variation variation;
+    variation.compute = faster;
+    const cost::PricedStep step = priced(variation);
+    const plan::StepPlan plan = plan::lower(job).value();
+    std::int64_t matrices = 0;
+    for (std::size_t i = 0; i < step.rows.size(); ++i) {
+      const plan::Row& row = plan.rows[i];
+      matrices += row.orthogonalized;
+      const double products =
+          row.encoded / step.rates.device.memory / seconds(1) + row.encoding / step.rates.device.compute / seconds(1);
+      const double of_each = static_cast<double>(row.orthogonalized);
+      const double issued = 3 * of_each * plan::launch_interval_of(job).in(seconds);
+      CHECK(step.rows[i].encoding.in(seconds) == Approx(std::max(products, issued) + of_each * 113e-6 / faster));
+    }
+    CHECK(matrices > 30);
+  }
 }
 
 TEST_CASE("price: an assumed share of the peak is no more than large products sustain", "[unit][cost]") {

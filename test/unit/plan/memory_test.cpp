@@ -140,6 +140,30 @@ TEST_CASE("memory: experts keep rows in their products' 8 bits, the head and rou
   CHECK(kept_activations(router.layers(), cut)[0].always.in(bytes) == 2 * 16 * 8);
 }
 
+TEST_CASE("memory: what kernels of attention and of experts make and give back", "[unit][plan]") {
+  // Operands and results with their gradients, of 2 bytes: 16 rows of 32 each, for three samples.
+  const auto working = [](const Op& op, const Shape& in, std::int64_t tensor) {
+    List list;
+    list.add("layer", op, in);
+    const ActivationCut cut{.tensor = tensor, .batch = 3, .precision = Precision::kBf16};
+    return kept_activations(list.layers(), cut).front().working.in(bytes);
+  };
+  CHECK(working(workload::Attention{.heads = 4}, {16, 32}, 1) == 3 * 2 * 2 * (16 * 32 + 16 * 32));
+  CHECK(working(workload::Attention{.heads = 4}, {16, 32}, 2) == 3 * 2 * (16 * 32 + 16 * 32));
+  CHECK(working(workload::GroupedAttention{.heads = 4, .width = 8}, {16, 32}, 1) == 3 * 2 * 2 * (16 * 32 + 16 * 32));
+  CHECK(working(workload::GroupedAttention{.heads = 4, .width = 8}, {16, 32}, 2) == 3 * 2 * (16 * 32 + 16 * 32));
+  // 32 rows of 8 go in and come out; inside 32, where gated twice.
+  CHECK(working(workload::Experts{.experts = 4, .active = 2, .width = 32}, {16, 8}, 1) ==
+        3 * 2 * (2 * 32 * 8 + 2 * 32 * 32));
+  CHECK(working(workload::Experts{.experts = 4, .active = 2, .width = 32, .gated = false}, {16, 8}, 1) ==
+        3 * 2 * (2 * 32 * 8 + 32 * 32));
+  // Scores of four experts, in fp32.
+  List routing;
+  routing.add("routing", workload::pointwise("softmax"), {16, 4})
+      .add("experts", workload::Experts{.experts = 4, .active = 2, .width = 32}, {16, 8});
+  CHECK(kept_activations(routing.layers(), {.precision = Precision::kBf16}).front().always.in(bytes) == 4 * 16 * 4);
+}
+
 TEST_CASE("memory: beside adapters frozen products keep no input", "[unit][plan]") {
   // Of the Llama's block above: without gate's and up's input (1) and down's (3.5), in units of 2 s h.
   const std::int64_t s = 64;

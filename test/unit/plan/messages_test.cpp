@@ -153,19 +153,32 @@ TEST_CASE("messages: what compression sends", "[unit][plan]") {
   const auto top = plan::messages(chunk(model), strategy, 1).front();
   CHECK(top.size.in(bytes) == Approx(0.01 * 1'048'576 * 8));  // value and index
   CHECK(top.gathered());
+  // A histogram, the threshold and the compaction pass over all of it; what each rank sent is read and added.
+  CHECK(top.encoded.in(mebibytes) == Approx(3 * 4));
+  CHECK(top.encoded_per_rank.in(bytes) == Approx(2 * 0.01 * 1'048'576 * 8));
   strategy.compression = Compression::kSign;
-  CHECK(plan::messages(chunk(model), strategy, 1).front().size.in(bytes) == Approx(1'048'576 / 8));
+  const auto sign = plan::messages(chunk(model), strategy, 1).front();
+  CHECK(sign.size.in(bytes) == Approx(1'048'576 / 8));
+  CHECK(sign.encoded.in(mebibytes) == Approx(4));
+  CHECK(sign.encoded_per_rank.in(bytes) == Approx(2 * 1'048'576 / 8));
   strategy.compression = Compression::kPowerSgd;
   const auto factors = plan::messages(chunk(model), strategy, 1).front();
   CHECK(factors.count == 2);  // P, then Q
   CHECK(factors.size.in(bytes) == Approx(1024 * 4 * 4));
   CHECK(factors.encoding.in(flops) == Approx(6.0 * 1'048'576 * 4));
+  CHECK(factors.encoded.in(mebibytes) == Approx(3 * 4));
   CHECK_FALSE(factors.gathered());
   // 16 elements are no matrix worth factoring.
   workload::Model bias = model_of({1});
   bias.layers.front().parameters = {16};
   bias.totals = workload::total(bias.layers).value();
   CHECK(plan::messages(chunk(bias), strategy, 1).front().size.in(bytes) == Approx(64));
+  // Factors are half as large as the matrix at most: 2 x (16 + 16) x 4 are 16 x 16, 2 x (18 + 18) x 4 less than 18
+  // x 18.
+  bias.layers.front().parameters = {16 * 16};
+  CHECK(plan::messages(chunk(bias), strategy, 1).front().count == 1);
+  bias.layers.front().parameters = {18 * 18};
+  CHECK(plan::messages(chunk(bias), strategy, 1).front().count == 2);
 }
 
 TEST_CASE("messages: PowerSGD by the matrices that tensors are, a bucket's together", "[unit][plan]") {

@@ -159,6 +159,17 @@ TEST_CASE("stages: versions of weights and micro-batches in flight are in memory
   CHECK(twice.classes[0].memory.activations > plain.classes[0].memory.activations);
 }
 
+TEST_CASE("stages: buffers of what neighbours sent", "[unit][plan]") {
+  // 16 x 64 elements of 4 bytes: activations from the stage before, gradients from the one after.
+  Job job = transformer(4).job(4);
+  job.batch = 3;
+  const StepPlan plan = lower(job).value();
+  const double edge = 3 * 16 * 64 * 4;
+  std::vector<double> buffers;
+  for (const RankClass& one : plan.classes) buffers.push_back(one.memory.buffers.in(bytes));
+  CHECK(buffers == std::vector<double>{edge, 2 * edge, 2 * edge, edge});
+}
+
 TEST_CASE("stages: what contradicts a schedule is refused", "[unit][plan]") {
   const auto refused = [](const Job& job) {
     const auto plan = lower(job);

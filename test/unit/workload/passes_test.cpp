@@ -1,5 +1,6 @@
 #include "ddlsim/workload/passes.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "ddlsim/workload/fusion.h"
@@ -20,6 +21,7 @@ TEST_CASE("passes: a layer that is computed again", "[unit][workload]") {
   recompute(again);
   CHECK(again.backward_work == kept.backward_work + kept.forward_work);
   CHECK(again.backward_elements == kept.backward_elements + kept.forward_elements);
+  CHECK(again.backward_weight_elements == kept.backward_weight_elements + kept.forward_weight_elements);
   CHECK(again.backward_kernels == kept.backward_kernels + kept.forward_kernels);
   CHECK(again.backward.size() == kept.backward.size() + 1);
   CHECK(again.forward_work == kept.forward_work);
@@ -53,6 +55,37 @@ TEST_CASE("passes: an adapter, the header's example", "[unit][workload]") {
   CHECK(layers[2].backward_work == before[2].backward_work);
 }
 
+TEST_CASE("passes: what an adapter moves comes on top", "[unit][workload]") {
+  const Shape rows{8, 1024};
+  const std::vector<Layer> plain{layer(Linear{.out = 1024, .bias = false}, rows), layer(Attention{.heads = 8}, rows),
+                                 layer(Linear{.out = 1024, .bias = false}, rows)};
+  const auto adapted = [&](std::int64_t rank) {
+    std::vector<Layer> layers = plain;
+    REQUIRE(adapt(layers, {.rank = rank}));
+    return layers.back();
+  };
+  const auto moves = [](const Layer& one) {
+    return std::array{one.forward_elements, one.backward_elements, one.forward_weight_elements,
+                      one.backward_weight_elements};
+  };
+  const Layer down = layer(Linear{.out = 4, .bias = false}, rows);
+  const Layer up = layer(Linear{.out = 1024, .bias = false}, {8, 4});
+  const Layer sum = layer(Combine{}, rows);
+  const Layer whole = adapted(4);
+  CHECK(whole.forward_elements ==
+        plain[2].forward_elements + down.forward_elements + up.forward_elements + sum.forward_elements);
+  CHECK(whole.forward_weight_elements ==
+        plain[2].forward_weight_elements + down.forward_weight_elements + up.forward_weight_elements);
+  // Of four columns more, what they move more.
+  const Layer wider_down = layer(Linear{.out = 8, .bias = false}, rows);
+  const Layer wider_up = layer(Linear{.out = 1024, .bias = false}, {8, 8});
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto more = moves(wider_down)[i] + moves(wider_up)[i] - moves(down)[i] - moves(up)[i];
+    CHECK(more > 0);
+    CHECK(moves(adapted(8))[i] - moves(whole)[i] == more);
+  }
+}
+
 TEST_CASE("passes: without attention nothing is adapted", "[unit][workload]") {
   std::vector<Layer> layers{layer(Linear{.out = 8}, {8, 32})};
   CHECK(adapt(layers, {.rank = 4}).error().code == ErrorCode::kUnsupported);
@@ -77,6 +110,8 @@ TEST_CASE("passes: QLoRA writes frozen weights in 16 bits before every use", "[u
     CHECK(kernel.weights == static_cast<std::int64_t>(1024 * 1024 * (1 + 0.28125)));
     CHECK(kernel.elements == 0);
     // Which a kernel of its own moves, in every pass.
+    CHECK(four[i].forward_weight_elements == whole[i].forward_weight_elements + kernel.weights);
+    CHECK(four[i].backward_weight_elements == whole[i].backward_weight_elements + kernel.weights);
     CHECK(four[i].forward_rewritten == kernel.weights);
     CHECK(four[i].backward_rewritten == kernel.weights);
     recompute(four[i]);
