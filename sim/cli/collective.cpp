@@ -42,7 +42,8 @@ CollectiveFlags read_flags(CLI::App& app, ScenarioFlags& scenario, FormatFlags& 
   app.footer(std::string(kCollectiveExamples));
   scenario.add_to(app);
   format.add_to(app, true);
-  app.add_option("op,--op", flags.op, "the operation")
+  app.add_option("OP", flags.op, "the operation, as --op says it");
+  app.add_option("--op", flags.op, "the operation")
       ->type_name(one_of(primitives::kCollectiveOps))
       ->default_str("all_reduce");
   app.add_option("--min", flags.smallest, "smallest size")->type_name("SIZE")->default_str("8");
@@ -62,6 +63,9 @@ CollectiveFlags read_flags(CLI::App& app, ScenarioFlags& scenario, FormatFlags& 
   app.add_option("--compare", flags.compare, "libraries side by side")->type_name("LIBRARIES");
   app.add_option("--data", flags.data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
+  if (app.count("OP") > 0 && app.count("--op") > 0) {
+    throw UsageError{"an operation and --op", "give one of them"};
+  }
   if (app.count("--step") > 0 && app.count("--factor") > 0) {
     throw UsageError{"--step and --factor", "give one of them"};
   }

@@ -49,6 +49,12 @@ TEST_CASE("scenario: of two settings with one path the later wins", "[unit][what
   CHECK(with(overrides("nodes 2; nodes 4")).value().cluster.nodes == 4);
 }
 
+TEST_CASE("scenario: a title says where a batch is one of several passes", "[unit][whatif]") {
+  CHECK_THAT(describe(with({}).value()), Catch::Contains(" images per GPU, "));
+  CHECK_THAT(describe(with(overrides("strategy.accumulation 4")).value()),
+             Catch::Contains(" images per GPU and pass, "));
+}
+
 TEST_CASE("scenario: several values are told where they go", "[unit][whatif]") {
   for (const char* values : {"1,2,4", "1..64:x2", "1..12"}) {
     CAPTURE(values);
