@@ -8,7 +8,7 @@
 #include "catalog.h"
 #include "chosen_plan.h"
 #include "ddlsim/support/quantity_io.h"
-#include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/predictor.h"
 #include "overrides.h"
 #include "sanitized.h"
 #include "search/plan_correction.h"
@@ -32,12 +32,13 @@ void check_bounds(const std::vector<Override>& settings, std::size_t every, std:
   PlanTools tools(space->base());
   PlanBounds bounds(*space, tools);
   PlanMemory memories(*space, tools);
+  Predictor predictor;
   std::size_t number = 0;
   std::size_t compared = 0;
   for (const PlanFamily& family : space->families()) {
     for (const Split& split : space->members(family)) {
       if (number++ % every != 0) continue;
-      const auto prediction = predict(space->with(split));
+      const auto prediction = predictor.predict(space->with(split));
       if (!prediction) continue;
       ++compared;
       const Time step = prediction->step_time;
