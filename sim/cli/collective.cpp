@@ -42,7 +42,7 @@ CollectiveFlags read_flags(CLI::App& app, ScenarioFlags& scenario, FormatFlags& 
   app.footer(std::string(kCollectiveExamples));
   scenario.add_to(app);
   format.add_to(app, true);
-  app.add_option("OP", flags.op, "the operation, as --op says it");
+  app.add_option("OP", flags.op, "the operation, as --op says it")->type_name(one_of(primitives::kCollectiveOps));
   app.add_option("--op", flags.op, "the operation")
       ->type_name(one_of(primitives::kCollectiveOps))
       ->default_str("all_reduce");

@@ -89,6 +89,22 @@ class ColumnsFlag {
   std::string columns_;
 };
 
+/// Where to write the job with all that was resolved, for -f.
+class SaveFlag {
+ public:
+  void add_to(CLI::App& app);
+  /// Throws UsageError for an empty name.
+  void check() const;
+  [[nodiscard]] bool asked() const { return !path_.empty(); }
+  /// Nothing where nobody asked.
+  [[nodiscard]] Expected<void> write(const whatif::Scenario& scenario, const std::vector<whatif::Override>& stated,
+                                     const io::Catalog& catalog) const;
+
+ private:
+  std::string path_;
+  CLI::Option* stated_ = nullptr;
+};
+
 /// Opens the data the program comes with: --data, else $DDLSIM_DATA, else beside the program, else the source tree.
 [[nodiscard]] Expected<io::Catalog> open_catalog(const std::string& flag);
 
