@@ -139,10 +139,6 @@ std::vector<whatif::Override> TrainingFlags::settings() const {
   std::vector<whatif::Override> overrides;
   for (std::size_t i = 0; i < values_.size(); ++i) {
     if (options_[i]->count() == 0) continue;
-    if (values_[i].second.empty()) {
-      throw UsageError{fmt::format("{} has an empty value", kTrainingFlags[i].name),
-                       "leave the flag out, or give it a value"};
-    }
     overrides.push_back({values_[i].first, values_[i].second, {}});
   }
   if (!prices_.empty()) overrides.push_back({"price", join(prices_), {}});
@@ -184,9 +180,6 @@ Expected<std::vector<whatif::Override>> ScenarioFlags::base() const {
   }
   for (std::size_t i = 0; i < values_.size(); ++i) {
     if (options_[i]->count() == 0) continue;
-    if (values_[i].second.empty()) {
-      throw UsageError{fmt::format("{} has an empty value", kFlags[i].name), "leave the flag out, or give it a value"};
-    }
     for (std::size_t before = 0; before < i; ++before) {
       if (options_[before]->count() == 0 || values_[before].first != values_[i].first) continue;
       throw UsageError{fmt::format("{} and {} are one setting", kFlags[before].name, kFlags[i].name),

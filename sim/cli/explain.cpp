@@ -31,7 +31,6 @@ int run_explain(const std::vector<std::string>& arguments) {
   app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   parse(app, arguments);
   const report::Format shape = format.get();
-  if (app.count("--part") > 0 && part.empty()) throw UsageError{"--part has an empty value", "as --part all-reduce"};
   const auto settings = flags.settings();
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());

@@ -40,13 +40,9 @@ void require_model_and_node(const std::vector<whatif::Override>& settings, const
 }
 
 void SaveFlag::add_to(CLI::App& app) {
-  stated_ = app.add_option("--save", path_, "write the job, every value with its provenance, as a scenario for -f")
-                ->type_name("JOB.yaml")
-                ->group(kOutputGroup);
-}
-
-void SaveFlag::check() const {
-  if (path_.empty() && stated_->count() > 0) throw UsageError{"--save has an empty value", "name a file"};
+  app.add_option("--save", path_, "write the job, every value with its provenance, as a scenario for -f")
+      ->type_name("JOB.yaml")
+      ->group(kOutputGroup);
 }
 
 Expected<void> SaveFlag::write(const whatif::Scenario& scenario, const std::vector<whatif::Override>& stated,

@@ -99,7 +99,6 @@ int run_loader(const std::vector<std::string>& arguments) {
   parse(app, arguments);
   const report::Format shape = format.get();
   if (name.empty()) throw UsageError{"JOBS is missing", "as ddlsim loader jobs.yaml, or ddlsim loader one_server"};
-  if (trace.empty() && app.count("--trace") > 0) throw UsageError{"--trace has an empty value", "name a file"};
   const auto catalog = open_catalog(data);
   if (!catalog) return print(catalog.error());
   auto file = whatif::load_jobs(*catalog, name);

@@ -105,8 +105,7 @@ void PredictFlags::add_to(CLI::App& app) {
 }
 
 void PredictFlags::check(const CLI::App& app) const {
-  if (trace.empty() && app.count("--trace") > 0) throw UsageError{"--trace has an empty value", "name a file"};
-  if (app.count("--chakra") > 0 && (chakra.empty() || chakra.ends_with('/'))) {
+  if (chakra.ends_with('/')) {
     throw UsageError{"--chakra '" + chakra + "' names no file", "as --chakra traces/job, for traces/job.0.et and on"};
   }
   const bool own_columns = app.count("--columns") > 0;
@@ -139,7 +138,6 @@ int run_predict(const std::vector<std::string>& arguments) {
   PredictFlags flags;
   flags.add_to(app);
   parse(app, arguments);
-  flags.save.check();
   const report::Format shape = flags.format.get();
   const auto own_columns = flags.columns.get(shape);
   flags.check(app);

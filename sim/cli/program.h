@@ -36,7 +36,7 @@ struct HelpRequest {
 class ScenarioFlags {
  public:
   void add_to(CLI::App& app);
-  /// What files and flags say, files first. Throws UsageError for a flag with an empty value.
+  /// What files and flags say, files first. Throws UsageError for two flags of one setting.
   [[nodiscard]] Expected<std::vector<whatif::Override>> base() const;
   /// What `--set`s say. Throws UsageError.
   [[nodiscard]] std::vector<whatif::Override> sets() const { return parse_settings("--set", sets_); }
@@ -54,7 +54,6 @@ class ScenarioFlags {
 class TrainingFlags {
  public:
   void add_to(CLI::App& app);
-  /// Throws UsageError for a flag with an empty value.
   [[nodiscard]] std::vector<whatif::Override> settings() const;
 
  private:
@@ -93,8 +92,6 @@ class ColumnsFlag {
 class SaveFlag {
  public:
   void add_to(CLI::App& app);
-  /// Throws UsageError for an empty name.
-  void check() const;
   [[nodiscard]] bool asked() const { return !path_.empty(); }
   /// Nothing where nobody asked.
   [[nodiscard]] Expected<void> write(const whatif::Scenario& scenario, const std::vector<whatif::Override>& stated,
@@ -102,7 +99,6 @@ class SaveFlag {
 
  private:
   std::string path_;
-  CLI::Option* stated_ = nullptr;
 };
 
 /// Opens the data the program comes with: --data, else $DDLSIM_DATA, else beside the program, else the source tree.

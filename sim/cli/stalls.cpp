@@ -50,9 +50,6 @@ int run_stalls(const std::vector<std::string>& arguments) {
   const report::Format shape = format.get();
   if (as_repository) options.fetch = whatif::FetchRule::kRepository;
   if (app.count("--study") > 0 && study != "layers") throw UsageError{"unknown study '" + study + "'", "valid: layers"};
-  if (app.count("--measured-stalls") > 0 && measured.empty()) {
-    throw UsageError{"--measured-stalls has an empty value", "name a file"};
-  }
   if (!study.empty() && !measured.empty()) {
     throw UsageError{"--measured-stalls and --study", "measured runs are of one model"};
   }

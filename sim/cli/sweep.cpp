@@ -276,11 +276,6 @@ int run_sweep(const std::vector<std::string>& arguments) {
   SweepFlags flags;
   flags.add_to(app);
   parse(app, arguments);
-  for (const char* flag : {"--output", "--report", "--sample", "--shard"}) {
-    if (app.count(flag) > 0 && app.get_option(flag)->as<std::string>().empty()) {
-      throw UsageError{fmt::format("{} has an empty value", flag), "leave the flag out, or give it a value"};
-    }
-  }
   const bool format_stated = app.count("--format") > 0 || app.count("--json") > 0;
   if (!flags.report.empty() && !flags.merge.empty()) throw UsageError{"--report and --merge", "one at a time"};
   if (!flags.report.empty()) return report_results(flags.report, flags.out, flags.format.get());

@@ -57,7 +57,6 @@ int run_validate(const std::vector<std::string>& arguments) {
   const report::Format shape = format.get();
   const auto way = parse_choice(whatif::kAnchors, anchor, "anchor");
   if (!way) throw UsageError{way.error().message, way.error().notes.front()};
-  if (row.empty() && app.count("--row") > 0) throw UsageError{"--row has an empty value", "name the id of a row"};
   if (!row.empty() && report::is_drawn(shape)) {
     throw UsageError{"--format: this answer has no picture", "valid: text, json, csv, md"};
   }

@@ -118,7 +118,6 @@ void WhatIfFlags::add_to(CLI::App& app) {
 }
 
 void WhatIfFlags::check(const CLI::App& app, std::size_t alternatives) const {
-  save.check();
   if (app.count("--name") > 0) throw UsageError{"--name before --vs", "it names an alternative: --vs --set ... --name"};
   if (!elasticities) return;
   if (alternatives > 0) throw UsageError{"--elasticities and --vs", "elasticities are of one job"};

@@ -151,7 +151,8 @@ TEST_CASE("plan bounds: what own runs make of a family is no more than of its pl
 }
 
 TEST_CASE("plan search: bounds leave few plans to be predicted", "[unit][whatif]") {
-  // A bound that is too low changes no answer: it costs predictions. What is counted today, and 5 % more.
+  // A bound that is too low changes no answer: it costs predictions. What is counted today, and 5 % more: of six plans
+  // that differ from each other (the sixth lies farther behind the best, the more they must).
   const auto predicted = [](const char* model, const char* node, const char* nodes, const char* batch) {
     const auto choice = ddlsim::test::chosen(
         {{"model", model, {}}, {"node", node, {}}, {"nodes", nodes, {}}, {"global_batch", batch, {}}},
@@ -159,6 +160,6 @@ TEST_CASE("plan search: bounds leave few plans to be predicted", "[unit][whatif]
     return choice.searched - choice.pruned;
   };
   CHECK(predicted("resnet50", "dgx1-v100", "2", "512") <= 40);
-  CHECK(predicted("bert_large", "dgx-a100", "1", "256") <= 47);
-  CHECK(predicted("mixtral_8x7b", "dgx-h100", "2", "128") <= 106);
+  CHECK(predicted("bert_large", "dgx-a100", "1", "256") <= 89);
+  CHECK(predicted("mixtral_8x7b", "dgx-h100", "2", "128") <= 139);
 }
