@@ -58,7 +58,7 @@ double samples_of(const Scenario& scenario) {
 /// Answers points, one after another.
 class Answerer {
  public:
-  Answerer(io::Catalog catalog, const Grid& grid, SweepDetail detail)
+  Answerer(const io::Catalog& catalog, const Grid& grid, SweepDetail detail)
       : catalog_(catalog.for_one_question()), grid_(grid), detail_(detail) {}
 
   /// Adds the row of a point, unless a condition leaves it out.
