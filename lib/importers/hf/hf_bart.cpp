@@ -135,13 +135,7 @@ Family bart_family(ConfigReader& config, const Request& request) {
     targets.on(width, "linear", wl::Linear{.out = vocabulary, .bias = false, .tied = tied}, "lm_head");
     stack.add("softmax", wl::pointwise("softmax"), "loss");
   }
-  Family family;
-  family.task = "sequence to sequence";
-  family.sample = "sequence pair";
-  family.rows_name.clear();
-  family.input_shape = {source};
-  family.input_per_sample = bytes(8.0 * static_cast<double>(source) + 16.0 * static_cast<double>(target));
-  family.input_source = "source ids, previous target ids and labels of 8 B each";
+  Family family = family_of_text_pairs(source, target);
   family.layers = stack.take();
   family.notes = {fmt::format("A sample is {} source tokens (--sequence) and {} target ones (--target; as many where "
                               "nothing is said: BART is pre-trained to write its whole text again).",

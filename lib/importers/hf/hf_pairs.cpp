@@ -184,6 +184,17 @@ Family clip_family(ConfigReader& config, const Request& request) {
   return family;
 }
 
+Family family_of_text_pairs(std::int64_t source, std::int64_t target) {
+  Family family;
+  family.task = "sequence to sequence";
+  family.sample = "sequence pair";
+  family.rows_name.clear();
+  family.input_shape = {source};
+  family.input_per_sample = bytes(8.0 * static_cast<double>(source) + 16.0 * static_cast<double>(target));
+  family.input_source = "source ids, previous target ids and labels of 8 B each";
+  return family;
+}
+
 Family t5_family(ConfigReader& config, const Request& request) {
   constexpr std::int64_t kUsualSource = 512;
   constexpr std::int64_t kUsualTarget = 114;
@@ -199,7 +210,7 @@ Family t5_family(ConfigReader& config, const Request& request) {
   Stack stack(source);
   Tower encoder(stack, source, sizes.width);
   Tower decoder(stack, target, sizes.width);
-  Family family;
+  Family family = family_of_text_pairs(source, target);
   stack.add_apart(
       {source}, "embedding",
       wl::Embedding{.rows = vocabulary, .width = sizes.width, .lookups = source + target, .out = {source, sizes.width}},
@@ -214,12 +225,6 @@ Family t5_family(ConfigReader& config, const Request& request) {
     decoder.on(sizes.width, "linear", wl::Linear{.out = vocabulary, .bias = false, .tied = tied}, "lm_head");
     stack.add("softmax", wl::pointwise("softmax"), "loss");
   }
-  family.task = "sequence to sequence";
-  family.sample = "sequence pair";
-  family.rows_name.clear();
-  family.input_shape = {source};
-  family.input_per_sample = bytes(8.0 * static_cast<double>(source) + 16.0 * static_cast<double>(target));
-  family.input_source = "source ids, previous target ids and labels of 8 B each";
   family.layers = stack.take();
   family.notes = {fmt::format("A sample is {} source tokens (--sequence) and {} target ones, 114 to 512 as T5's "
                               "pre-training has them (arXiv 1910.10683).",

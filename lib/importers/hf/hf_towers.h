@@ -67,6 +67,9 @@ std::int64_t tokens_of(ConfigReader& config, const Request& request, const Posit
 /// reported.
 const char* activation_of(ConfigReader& config, const char* key, const char* otherwise);
 
+/// Of two stacks, of so many source and target tokens, as yet without layers.
+Family family_of_text_pairs(std::int64_t source, std::int64_t target);
+
 /// The size under `hidden_key`; heads that do not divide it are a fault.
 std::int64_t divided(ConfigReader& config, const char* hidden_key, const char* heads_key);
 

@@ -1,4 +1,4 @@
-// An imported model beside the catalogue's of the same network.
+// An imported model beside the catalogue's of the same network, and beside what its own file says.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "catalog.h"
 #include "ddlsim/importers/hf_config.h"
+#include "ddlsim/io/model_file.h"
 
 namespace ddlsim::test {
 
@@ -39,6 +40,20 @@ inline void check_as_shipped(const std::string& id, const importers::HfImport& i
     REQUIRE(ours[i].backward_kernels == theirs[i].backward_kernels);
   }
   REQUIRE(ours.size() == theirs.size());
+}
+
+/// Written as a model file and read again.
+inline void check_survives_its_file(const importers::HfImport& import) {
+  const auto written = io::write_model(import.description);
+  REQUIRE(written);
+  const auto document = io::parse_yaml(*written, "folder.yaml");
+  REQUIRE(document);
+  const auto back = io::read_model(*document);
+  if (!back) FAIL(to_string(back.error()));
+  CHECK(back->parameters() == import.model.parameters());
+  CHECK(back->totals.forward_work == import.model.totals.forward_work);
+  CHECK(back->totals.saved_elements == import.model.totals.saved_elements);
+  CHECK(back->totals.gradient_tensors == import.model.totals.gradient_tensors);
 }
 
 }  // namespace ddlsim::test

@@ -5,6 +5,7 @@
 #include "catalog.h"
 #include "ddlsim/importers/hf_config.h"
 #include "ddlsim/io/model_file.h"
+#include "unit/importers/as_shipped.h"
 
 namespace {
 
@@ -125,16 +126,7 @@ TEST_CASE("hf: lengths of two stacks", "[unit][io]") {
 TEST_CASE("hf: two stacks, sound and images survive the model file", "[unit][io]") {
   for (const std::string& text : {with_type("clip", ""), kT5Base, kWhisperSmall, wav2vec_base("ForPreTraining"),
                                   with_type("convnext", kConvNext), with_type("swin", kSwin)}) {
-    const HfImport import = towers(text);
-    const auto written = io::write_model(import.description);
-    REQUIRE(written);
-    const auto document = io::parse_yaml(*written, "folder.yaml");
-    REQUIRE(document);
-    const auto back = io::read_model(*document);
-    if (!back) FAIL(to_string(back.error()));
-    CHECK(back->parameters() == import.model.parameters());
-    CHECK(back->totals.forward_work == import.model.totals.forward_work);
-    CHECK(back->totals.gradient_tensors == import.model.totals.gradient_tensors);
+    ddlsim::test::check_survives_its_file(towers(text));
   }
 }
 

@@ -197,16 +197,7 @@ TEST_CASE("hf: uniform decoders survive the model file", "[unit][io]") {
        {uniform_of("falcon", kFalcon40b), uniform_of("mpt", kSmallMpt), uniform_of("chatglm", kSmallGlm),
         uniform_sizes("olmo", "8 2 2 12 10", R"("clip_qkv": 8)"),
         uniform_sizes("baichuan", "8 2 2 12 10", R"("model_max_length": 9)")}) {
-    const HfImport import = uniform(text, 32);
-    const auto written = io::write_model(import.description);
-    REQUIRE(written);
-    const auto document = io::parse_yaml(*written, "folder.yaml");
-    REQUIRE(document);
-    const auto back = io::read_model(*document);
-    if (!back) FAIL(to_string(back.error()));
-    CHECK(back->parameters() == import.model.parameters());
-    CHECK(back->totals.forward_work == import.model.totals.forward_work);
-    CHECK(back->totals.saved_elements == import.model.totals.saved_elements);
+    ddlsim::test::check_survives_its_file(uniform(text, 32));
   }
 }
 

@@ -7,12 +7,14 @@
 #include "catalog.h"
 #include "chosen_plan.h"
 #include "ddlsim/whatif/predict.h"
+#include "overrides.h"
 #include "tiny_transformer.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
 using ddlsim::test::chosen;
 using ddlsim::test::no_time;
+using ddlsim::test::overrides;
 using ddlsim::test::refused_plan;
 using ddlsim::test::TinyTransformer;
 using ddlsim::test::value_of;
@@ -481,12 +483,9 @@ TEST_CASE("plan search: why the best wins, and what would change it", "[unit][wh
 
 TEST_CASE("plan search: chunks of unequal blocks, where no number of them is equal", "[unit][whatif]") {
   const TinyTransformer seven(false, 7);  // on two stages neither 7 blocks nor 9 with the ends
-  const std::vector<Override> settings = seven.on({{"gpus_per_node", "4", {}},
-                                                   {"global_batch", "16", {}},
-                                                   {"parallel.tensor", "1", {}},
-                                                   {"parallel.context", "1", {}},
-                                                   {"parallel.recompute", "none", {}},
-                                                   {"parallel.schedule", "interleaved", {}}});
+  const std::vector<Override> settings = seven.on(
+      overrides("gpus_per_node 4; global_batch 16; parallel.tensor 1; parallel.context 1; parallel.recompute none; "
+                "parallel.schedule interleaved"));
   const PlanOptions options{.next = 50, .explain = false};
   check_same(settings, options);
   const answer::PlanChoice choice = found(settings, options);
