@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
 #include "ddlsim/report/views.h"
@@ -75,16 +74,12 @@ std::vector<whatif::GpuShare> read_shares(const std::string& text) {
   return shares;
 }
 
-Time now() {
-  return seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
-
 /// The search looks at the clock all along, which is when it can be shown that it lasts.
 Expected<answer::PlanChoice> search(const io::Catalog& catalog, const std::vector<whatif::Override>& settings,
                                     const whatif::PlanOptions& options) {
   ProgressLine progress("plans");
-  const auto clock = [&, end = now() + options.limit] {
-    const Time time = now();
+  const auto clock = [&, end = whatif::steady_time() + options.limit] {
+    const Time time = whatif::steady_time();
     progress.at_most(end - time);
     return time;
   };

@@ -1,6 +1,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
+#include <thread>
 
 #include "ddlsim/hardware/node.h"
 #include "ddlsim/importers/price_file.h"
@@ -28,6 +30,8 @@ Examples:
 --prices reads SkyPilot's vms.csv, or a CSV file with its columns InstanceType, Price, SpotPrice, Region; the shipped
 catalogue has no spot prices. --epochs-by-batch a CSV file with the columns global_batch and epochs.)";
 
+constexpr int kMostThreads = 1024;
+
 /// What the flags of `recommend` say beside the scenario's.
 struct RecommendFlags {
   ScenarioFlags scenario;
@@ -41,6 +45,8 @@ struct RecommendFlags {
   std::string prices;
   std::string region;
   std::string data;
+  std::string limit;
+  int threads = 0;
 
   void add_to(CLI::App& app) {
     scenario.add_to(app);
@@ -56,6 +62,13 @@ struct RecommendFlags {
         ->type_name("FILE");
     app.add_option("--prices", prices, "prices instead of the catalogue's: SkyPilot's vms.csv")->type_name("FILE");
     app.add_option("--region", region, "of those prices")->type_name("NAME")->default_str("the cheapest");
+    app.add_option("--limit", limit, "of the search for plans of models that no GPU holds")
+        ->type_name("TIME")
+        ->default_str("60s");
+    app.add_option("--threads", threads, "how many search")
+        ->type_name("N")
+        ->default_str("the machine's")
+        ->check(CLI::Range(1, kMostThreads));
     app.add_option("--data", data, "folder that holds models/ and hardware/")->type_name("DIR");
   }
   /// Throws UsageError.
@@ -82,6 +95,13 @@ Expected<whatif::RecommendOptions> RecommendFlags::options(const CLI::App& app) 
     if (!most) throw bad("--max-nodes", most.error(), "as --max-nodes 16");
     options.max_nodes = *most;
   }
+  if (app.count("--limit") > 0) {
+    const auto most = parse_time(limit);
+    if (!most) throw bad("--limit", most.error(), "as --limit 10s");
+    options.limit = *most;
+  }
+  options.threads =
+      threads > 0 ? threads : std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMostThreads);
   if (app.count("--region") > 0 && prices.empty()) {
     throw UsageError{"--region without --prices", "the catalogue has one region of each server"};
   }
@@ -112,7 +132,7 @@ int run_recommend(const std::vector<std::string>& arguments) {
   const report::Format shape = flags.format.get();
   std::vector<whatif::Override> more = flags.training.settings();
   for (whatif::Override& setting : flags.scenario.sets()) more.push_back(std::move(setting));
-  const auto options = flags.options(app);
+  auto options = flags.options(app);
   if (!options) return print(options.error());
   const auto catalog = open_catalog(flags.data);
   if (!catalog) return print(catalog.error());
@@ -128,7 +148,14 @@ int run_recommend(const std::vector<std::string>& arguments) {
   if (const auto sound = whatif::check_choice(*catalog, *settings, *options); !sound) {
     throw UsageError{sound.error().message, sound.error().notes.front()};
   }
+  std::optional<ProgressLine> progress;
+  options->clock = whatif::steady_time;
+  options->progress = [&](std::int64_t done, std::int64_t all) {
+    if (!progress) progress.emplace("clusters");
+    (*progress)(done, all - done);
+  };
   const auto result = whatif::recommend(*catalog, *settings, *options);
+  progress.reset();
   return result ? print_answer(report::render(*result, shape), shape, &*catalog) : print(result.error());
 }
 

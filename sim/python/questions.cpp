@@ -1,6 +1,5 @@
 #include <pybind11/stl.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -143,10 +142,6 @@ Answer find(const Catalog& catalog, const py::tuple& jobs, const py::dict& setti
                   [&] { return whatif::find(catalog.data(), stated.settings, variable, condition, options); });
 }
 
-Time now() {
-  return seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
-
 Answer plan(const Catalog& catalog, const py::tuple& jobs, const py::dict& settings, const std::string& objective,
             const Text& limit, const std::optional<std::int64_t>& nodes_up_to) {
   Stated stated = stated_of(jobs, settings);
@@ -158,7 +153,8 @@ Answer plan(const Catalog& catalog, const py::tuple& jobs, const py::dict& setti
     options.nodes_up_to = option("nodes_up_to", parse_count(most, {1, hardware::kMaxNodes}));
     stated.settings.push_back({"nodes", most, {}});
   }
-  return answered(catalog, true, [&] { return whatif::search_plans(catalog.data(), stated.settings, options, now); });
+  return answered(catalog, true,
+                  [&] { return whatif::search_plans(catalog.data(), stated.settings, options, whatif::steady_time); });
 }
 
 Answer explain(const Catalog& catalog, const py::tuple& jobs, const py::dict& settings, const std::string& part) {
@@ -201,6 +197,7 @@ struct Wishes {
   Text epochs_by_batch;
   Text prices;
   Text region;
+  Text limit;
 };
 
 Wishes wishes_of(const py::dict& given) {
@@ -215,7 +212,8 @@ Wishes wishes_of(const py::dict& given) {
                 .max_nodes = {},
                 .epochs_by_batch = text("epochs_by_batch"),
                 .prices = text("prices"),
-                .region = text("region")};
+                .region = text("region"),
+                .limit = text("limit")};
   if (given.contains("clouds")) {
     wishes.clouds.emplace();
     for (const py::handle one : given["clouds"]) wishes.clouds->push_back(text_of("catalog", one, kept).value_or(""));
@@ -231,10 +229,13 @@ Answer recommend(const Catalog& catalog, const py::tuple& jobs, const py::dict& 
   const Wishes wishes = wishes_of(given);
   whatif::RecommendOptions options;
   options.predict_all = true;
+  options.clock = whatif::steady_time;
+  options.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   options.providers = wishes.clouds;
   options.region = wishes.region.value_or("");
   if (wishes.deadline) options.deadline = option("deadline", parse_time(*wishes.deadline));
   if (wishes.budget) options.budget = option("budget", parse_quantity<dimension::kMoney>(*wishes.budget));
+  if (wishes.limit) options.limit = option("limit", parse_time(*wishes.limit));
   if (wishes.max_nodes) options.max_nodes = *wishes.max_nodes;
   if (wishes.epochs_by_batch) {
     options.epochs_by_batch = value_or_raise(io::load_epochs_by_batch(*wishes.epochs_by_batch));

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "ddlsim/answer/plan_words.h"
 #include "ddlsim/support/quantity_io.h"
 #include "table.h"
 #include "words.h"
@@ -141,10 +142,10 @@ std::vector<Picture> pictures_of(const answer::PlanChoice& choice) {
               .y = {.name = "memory per GPU", .text = [](double value) { return to_text(bytes(value)); }}};
   Series plans{.name = "a plan", .mark = Mark::kDots};
   for (const answer::ParetoPlan& one : choice.pareto) {
-    plans.points.push_back(
-        {.x = one.step_time.in(seconds),
-         .y = one.memory_per_gpu.in(bytes),
-         .text = fmt::format("{}: {}, {}", words_for(one.plan), to_text(one.step_time), to_text(one.memory_per_gpu))});
+    plans.points.push_back({.x = one.step_time.in(seconds),
+                            .y = one.memory_per_gpu.in(bytes),
+                            .text = fmt::format("{}: {}, {}", answer::words_for(one.plan), to_text(one.step_time),
+                                                to_text(one.memory_per_gpu))});
   }
   front.series.push_back(std::move(plans));
   std::vector<Picture> all{{"The best plans", std::move(best)}};

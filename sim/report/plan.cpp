@@ -4,24 +4,19 @@
 #include <array>
 #include <utility>
 
+#include "ddlsim/answer/plan_words.h"
 #include "ddlsim/report/views.h"
 #include "ddlsim/support/plural.h"
 #include "ddlsim/support/quantity_io.h"
 #include "json.h"
 #include "pictures.h"
 #include "table.h"
-#include "words.h"
 
 namespace ddlsim::report {
 namespace {
 
 using answer::PlanChoice;
 using answer::PlanSettings;
-
-std::string value_of(const PlanSettings& plan, std::string_view path) {
-  const auto found = std::find_if(plan.begin(), plan.end(), [&](const auto& one) { return one.first == path; });
-  return found == plan.end() ? std::string() : found->second;
-}
 
 Json json_of(const PlanSettings& plan) {
   Json json = Json::object();
@@ -88,7 +83,7 @@ Table ranking(const PlanChoice& choice) {
     const auto part = [&](Time time) { return time < p.step_time * 1e-9 ? std::string("-") : to_text(time); };
     table.add({rank, to_text(p.step_time), &job == &choice.best ? "-" : percent(slower), part(b.compute + b.memory),
                part(b.launch), part(b.communication_exposed), part(b.bubble), part(b.input_exposed + b.other),
-               to_text(p.memory_per_gpu), percent(p.mfu), cost_text(job.cost), words_for(job.plan)});
+               to_text(p.memory_per_gpu), percent(p.mfu), cost_text(job.cost), answer::words_for(job.plan)});
   };
   add("best", choice.best);
   for (std::size_t i = 0; i < choice.next.size(); ++i) add(std::to_string(i + 2), choice.next[i]);
@@ -102,7 +97,7 @@ constexpr std::size_t kShown = 8;
 bool ends_at_twice(const PlanChoice& choice) {
   return choice.objective == answer::PlanObjective::kTime &&
          std::all_of(choice.pareto.begin(), choice.pareto.end(),
-                     [](const answer::ParetoPlan& one) { return value_of(one.plan, "nodes").empty(); });
+                     [](const answer::ParetoPlan& one) { return answer::value_of(one.plan, "nodes").empty(); });
 }
 
 Table front(const PlanChoice& choice) {
@@ -111,15 +106,16 @@ Table front(const PlanChoice& choice) {
   for (std::size_t i = 0; i < std::min(choice.pareto.size(), kShown); ++i) {
     const answer::ParetoPlan& one = choice.pareto[i];
     table.add({to_text(one.step_time), to_text(one.memory_per_gpu), cost_text(one.cost), to_text(one.gpus),
-               words_for(one.plan)});
+               answer::words_for(one.plan)});
   }
   return table;
 }
 
 /// "network half as fast: the same plan, step 364.2 ms", and what the objective counts.
 std::string sensitivity_text(const answer::PlanSensitivity& one, answer::PlanObjective objective) {
-  std::string text = fmt::format("{}: {}, step {}", one.change,
-                                 one.same ? std::string("the same plan") : words_for(one.plan), to_text(one.step_time));
+  std::string text =
+      fmt::format("{}: {}, step {}", one.change, one.same ? std::string("the same plan") : answer::words_for(one.plan),
+                  to_text(one.step_time));
   if (objective == answer::PlanObjective::kMemory) {
     text += fmt::format(", {} per GPU", to_text(one.memory_per_gpu));
   }
@@ -151,7 +147,7 @@ std::string plan_csv(const PlanChoice& choice) {
     std::vector<std::string> cells{list, std::to_string(rank), fmt::format("{}", step.in(seconds)),
                                    fmt::format("{}", memory.in(bytes)),
                                    cost ? fmt::format("{}", cost->in(dollars)) : std::string()};
-    for (const std::string& path : paths) cells.push_back(value_of(plan, path));
+    for (const std::string& path : paths) cells.push_back(answer::value_of(plan, path));
     table.add(std::move(cells));
   };
   const auto planned = [&](std::size_t rank, const answer::PlannedJob& job) {
@@ -168,10 +164,10 @@ std::string plan_csv(const PlanChoice& choice) {
 
 std::string headline(const PlanChoice& choice) {
   const answer::Prediction& best = choice.best.prediction;
-  std::string text = fmt::format("best: {}: step {} ({} {}, MFU {}), {} per GPU{}\n", words_for(choice.best.plan),
-                                 to_text(best.step_time), significant(best.throughput_samples_per_second, 4),
-                                 plural(best.sample, "/s"), percent(best.mfu), to_text(best.memory_per_gpu),
-                                 choice.best.cost ? ", " + cost_text(choice.best.cost) + " a step" : "");
+  std::string text = fmt::format(
+      "best: {}: step {} ({} {}, MFU {}), {} per GPU{}\n", answer::words_for(choice.best.plan), to_text(best.step_time),
+      significant(best.throughput_samples_per_second, 4), plural(best.sample, "/s"), percent(best.mfu),
+      to_text(best.memory_per_gpu), choice.best.cost ? ", " + cost_text(choice.best.cost) + " a step" : "");
   if (!choice.proved) text += "the limit of time came first: a better plan may be left\n";
   return text;
 }
@@ -210,37 +206,6 @@ std::string partition_json(const answer::PartitionChoice& choice) {
 }
 
 }  // namespace
-
-std::string words_for(const PlanSettings& plan) {
-  std::string text;
-  const auto add = [&](const std::string& word) { text += (text.empty() ? "" : ", ") + word; };
-  if (const std::string nodes = value_of(plan, "nodes"); !nodes.empty()) {
-    add(nodes + (nodes == "1" ? " server" : " servers"));
-  }
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kDegrees{{{"parallel.tensor", "tp"},
-                                                                                   {"parallel.pipeline", "pp"},
-                                                                                   {"parallel.context", "cp"},
-                                                                                   {"parallel.expert", "ep"},
-                                                                                   {"parallel.data", "dp"}}};
-  for (const auto& [path, name] : kDegrees) {
-    const std::string degree = value_of(plan, path);
-    if (!degree.empty() && degree != "1") add(fmt::format("{} {}", name, degree));
-    if (name == "ep" && value_of(plan, "parallel.expert_tensor") == "1") add("whole experts");
-  }
-  add("micro-batch " + value_of(plan, "batch"));
-  if (const std::string schedule = value_of(plan, "parallel.schedule"); !schedule.empty()) {
-    const std::string chunks = value_of(plan, "parallel.virtual_stages");
-    add(chunks.empty() ? schedule : fmt::format("{} of {} chunks", schedule, chunks));
-  }
-  if (const std::string cut = value_of(plan, "parallel.layers_per_stage"); !cut.empty()) add("stages of " + cut);
-  if (const std::string zero = value_of(plan, "parallel.zero"); zero != "0" && !zero.empty()) add("zero " + zero);
-  if (const std::string again = value_of(plan, "parallel.recompute"); again != "none" && !again.empty()) {
-    add("recompute " + again);
-  }
-  if (value_of(plan, "parallel.sequence") == "yes") add("sequence parallel");
-  if (const std::string by = value_of(plan, "parallel.context_by"); !by.empty()) add(by);
-  return text;
-}
 
 std::string render(const answer::PartitionChoice& choice, Format format) {
   if (format == Format::kJson) return partition_json(choice);

@@ -3,13 +3,9 @@
 
 #include <string>
 
-#include "ddlsim/answer/plan_choice.h"
 #include "ddlsim/answer/prediction.h"
 
 namespace ddlsim::report {
-
-/// "tp 8, pp 2, dp 4, micro-batch 1, 1f1b, zero 1": what differs from one GPU alone.
-[[nodiscard]] std::string words_for(const answer::PlanSettings& plan);
 
 /// A link in words: GPUs of other makers than NVIDIA have no NVLink.
 [[nodiscard]] inline std::string link_text(const std::string& link, const answer::Prediction& p) {

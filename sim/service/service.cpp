@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -121,31 +120,33 @@ Answer find(const Asked& asked) {
   return shown(whatif::find(asked.catalog, asked.request.job(), *variable, *condition, options));
 }
 
-Time now() {
-  return seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
+/// Of a search for plans, as it is asked or at most.
+Expected<Time> search_limit(const Asked& asked) {
+  const Time most = asked.left ? min(asked.limits.search, *asked.left) : asked.limits.search;
+  const auto text = asked.request.text("limit");
+  if (!text) return most;
+  const auto limit = parse_time(*text);
+  if (!limit) return asked.request.at("limit", limit.error());
+  if (*limit > asked.limits.search) {
+    return asked.request.at("limit", {ErrorCode::kInvalidArgument,
+                                      fmt::format("a search takes {} here at most", to_text(asked.limits.search)),
+                                      {},
+                                      {"leave it out for that; the command takes as long as it is told"},
+                                      {}});
+  }
+  return min(*limit, most);
 }
 
 Answer plan(const Asked& asked) {
   whatif::PlanOptions options;
-  options.limit = asked.limits.search;
   if (const auto text = asked.request.text("objective")) {
     const auto objective = parse_choice(answer::kPlanObjectives, *text, "objective");
     if (!objective) return asked.request.at("objective", objective.error());
     options.objective = *objective;
   }
-  if (const auto text = asked.request.text("limit")) {
-    const auto limit = parse_time(*text);
-    if (!limit) return asked.request.at("limit", limit.error());
-    if (*limit > asked.limits.search) {
-      return asked.request.at("limit", {ErrorCode::kInvalidArgument,
-                                        fmt::format("a search takes {} here at most", to_text(asked.limits.search)),
-                                        {},
-                                        {"leave it out for that; the command takes as long as it is told"},
-                                        {}});
-    }
-    options.limit = *limit;
-  }
-  if (asked.left) options.limit = min(options.limit, *asked.left);
+  const auto limit = search_limit(asked);
+  if (!limit) return tl::unexpected<Error>(limit.error());
+  options.limit = *limit;
   std::vector<whatif::Override> job = asked.request.job();
   if (const auto text = asked.request.text("nodes_up_to")) {
     const auto most = parse_count(*text, {1, hardware::kMaxNodes});
@@ -153,7 +154,7 @@ Answer plan(const Asked& asked) {
     options.nodes_up_to = *most;
     job.push_back({"nodes", *text, {}});
   }
-  auto choice = whatif::search_plans(asked.catalog, job, options, now);
+  auto choice = whatif::search_plans(asked.catalog, job, options, whatif::steady_time);
 #ifdef __GLIBC__
   malloc_trim(0);  // a search takes as much as all other questions together, and gives it back
 #endif
@@ -199,6 +200,10 @@ Answer recommend(const Asked& asked) {
   }
   options.providers = whatif::providers_named(asked.request.text("catalog").value_or("all"));
   options.predict_all = true;  // as the command does for JSON
+  options.clock = whatif::steady_time;
+  const auto limit = search_limit(asked);
+  if (!limit) return tl::unexpected<Error>(limit.error());
+  options.limit = *limit;
   return shown(whatif::recommend(asked.catalog, asked.request.job(), options));
 }
 
@@ -215,7 +220,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"plan", {"objective", "limit", "nodes_up_to"}, plan},
     {"explain", {"part"}, explain},
     {"stalls", {"one_server", "fetch"}, stalls},
-    {"recommend", {"deadline", "budget", "catalog", "max_nodes"}, recommend},
+    {"recommend", {"deadline", "budget", "catalog", "max_nodes", "limit"}, recommend},
 });
 
 constexpr auto kNames = [] {

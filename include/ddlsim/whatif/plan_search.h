@@ -60,7 +60,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -69,6 +68,7 @@
 #include "ddlsim/io/catalog.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/units.h"
+#include "ddlsim/whatif/clock.h"
 #include "ddlsim/whatif/scenario.h"
 
 namespace ddlsim::whatif {
@@ -86,9 +86,6 @@ struct PlanOptions {
 /// Drops what scenario files state of what plans choose, as what an import writes of a launch script; what was stated
 /// without a file, by a flag, stays.
 void choose_anew(std::vector<Override>& settings);
-
-/// The search's clock: seconds since any moment. whatif reads no clock of its own accord.
-using Clock = std::function<Time()>;
 
 /// Errors: as resolve; kInvalidArgument for a batch that no plan shares evenly, or stated degrees that no plan can have
 /// (the legal ones are listed); kInfeasible for a model that fits in no plan: the smallest cluster that would, and what

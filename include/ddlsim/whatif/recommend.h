@@ -7,18 +7,22 @@
 //                 batch needs more epochs to the same accuracy, so that it is never chosen of its own accord. With
 //                 `epochs_by_batch` every batch of that table is a choice, with its own number of epochs
 //   micro-batch   the largest divisor of a replica's share that fits the GPU's memory: fewest passes
-//   strategy      all-reduce; with several servers also parameter servers on the workers' own machines; of a model with
-//                 tables also PEARL, which spreads them. Where a whole
-//                 copy of the model does not fit: ZeRO 1, 2, 3, ZeRO 3 with recomputation, and tensor parallelism
-//                 inside a server (2, 4, 8, ...) with ZeRO 1; where none of them does, that with recomputation
+//   strategy      all-reduce, or as stated; of a model with tables also PEARL, which spreads them. Where a GPU does not
+//                 hold that, the fastest plan of the cluster (whatif/plan_search.h): every legal split of the model
+//                 that has what is stated, with its micro-batch, schedule, ZeRO and recomputation
 // A type whose price nobody knows is no choice, nor one over the deadline or the budget.
+//
+// Searches for plans are independent of each other and shared by `threads`. With a clock they end together after
+// `limit`: a cluster's is then the best that was found, or none, and a note says so. Servers whose GPUs cost least for
+// their rate come first, so that what is likely the answer is searched whole.
 //
 //   cheapest = argmin cost, fastest = argmin time, over all choices with time <= deadline and cost <= budget
 //   Pareto front: choices that no other one beats in one of time and cost and equals in the other
 //
 // Sources: argmin of cost under a time budget, Sharma et al. (Stash, ICDCS 2023); cost as whatif/training.h.
 // Limits: one type per job; the network between servers is what a type sustains; stops of spot servers, and waiting for
-// them, cost nothing here. The step is the analytic one. Splits over several servers are `ddlsim plan`'s.
+// them, cost nothing here. The step is the analytic one. A model that fits whole is not split, though a plan may be
+// faster: `ddlsim plan` on the server that is chosen says so.
 //
 // Worked example: one server of two GPUs at 2 $/h needs 10 h and 20 $; two of them 6 h and 24 $; four 5 h and 40 $.
 // Within a deadline of 8 h two are the cheapest; within a budget of 30 $ two are the fastest; all three are on the
@@ -26,6 +30,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,6 +42,7 @@
 #include "ddlsim/io/epochs_file.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/units.h"
+#include "ddlsim/whatif/clock.h"
 #include "ddlsim/whatif/scenario.h"
 
 namespace ddlsim::whatif {
@@ -52,6 +58,10 @@ struct RecommendOptions {
   std::optional<std::vector<importers::ListedPrice>> prices{};  // instead of the catalogue's
   std::string region{};                                         // of those; empty: the cheapest
   bool predict_all = false;                                     // the whole prediction of every choice
+  Time limit = seconds(60);                                     // of all searches for plans, where there is a clock
+  Clock clock{};                                                // nothing: they end when they are done
+  int threads = 1;                                              // that search
+  std::function<void(std::int64_t done, std::int64_t all)> progress{};  // of the clusters that are searched
 };
 
 /// RecommendOptions::providers as people write them: "aws,gcp"; "all" or nothing; "none".

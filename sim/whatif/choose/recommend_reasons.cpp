@@ -29,8 +29,6 @@ const ServerChoice& cheapest_of(const std::vector<ServerChoice>& choices) {
                            [](const ServerChoice& a, const ServerChoice& b) { return a.cost() < b.cost(); });
 }
 
-constexpr std::string_view kNoWay = "none of the";
-
 /// "1 of them needs", "2 of them need".
 std::string_view verb_ending(std::int64_t count) { return count == 1 ? "s" : ""; }
 
@@ -101,28 +99,40 @@ Miss missing_memory(const plan::Needed& needed, std::int64_t batch, const Scenar
         Lack::kGpuMemory,
         fmt::format("memory: {} needed for a pass of {}, {} has {}: {} too much", to_text(needed.all()), samples,
                     scenario.cluster.node.gpu.name, to_text(needed.capacity), to_text(needed.all() - needed.capacity)),
-        needed.all() - needed.capacity};
+        needed.all() - needed.capacity, needed.tensors};
   }
   return {Lack::kHostMemory,
           fmt::format("host memory: {} of a server needed for a pass of {}, which has {}: {} too much",
                       to_text(needed.host), samples, to_text(needed.host_capacity),
                       to_text(needed.host - needed.host_capacity)),
-          needed.host - needed.host_capacity};
+          needed.host - needed.host_capacity, needed.tensors};
 }
 
-void Misses::add(const std::string& way, const Miss& miss) {
-  if (miss.of_memory() && std::find(ways_.begin(), ways_.end(), way) == ways_.end()) ways_.push_back(way);
-  const bool nearer = miss.of_memory() &&
-                      (!nearest_.of_memory() || std::pair(miss.lack == Lack::kHostMemory, miss.too_much) <
-                                                    std::pair(nearest_.lack == Lack::kHostMemory, nearest_.too_much));
-  if (nearest_.lack != Lack::kNothingSaid && !nearer) return;
-  nearest_ = miss;
-  way_ = way;
+bool tells_more(const Miss& miss, const Miss& told) {
+  if (told.lack == Lack::kNothingSaid) return true;
+  if (!miss.of_memory()) return false;
+  return !told.of_memory() || std::pair(miss.lack == Lack::kHostMemory, miss.too_much) <
+                                  std::pair(told.lack == Lack::kHostMemory, told.too_much);
 }
 
-std::string Misses::words() const {
-  if (ways_.size() < 2) return nearest_.words;
-  return fmt::format("{} {} ways tried fits; nearest {}: {}", kNoWay, ways_.size(), way_, nearest_.words);
+Miss no_plan(const ClusterPlans& plans, const Scenario& scenario) {
+  Miss miss{.lack = Lack::kGpuMemory, .words = {}, .too_much = {}, .of_plans = true};
+  const DataSize capacity = scenario.cluster.node.gpu.memory_size;
+  const std::int64_t nodes = scenario.cluster.nodes;
+  const std::string on = fmt::format("on {} {}", nodes, in_number(nodes, "server"));
+  const std::string& gpu = scenario.cluster.node.gpu.name;
+  if (!plans.to_the_end) {
+    miss.lack = Lack::kTime;
+    miss.words = fmt::format("no plan was found in time {} (--limit)", on);
+  } else if (plans.least_held <= capacity) {
+    miss.words = fmt::format("memory: no plan {} leaves the allocator its part of the {} that {} has", on,
+                             to_text(capacity), gpu);
+  } else {
+    miss.too_much = plans.least_held - capacity;
+    miss.words = fmt::format("memory: at least {} needed in whatever plan {}, {} has {}: {} too much",
+                             to_text(plans.least_held), on, gpu, to_text(capacity), to_text(miss.too_much));
+  }
+  return miss;
 }
 
 std::string title_of(const Scenario& scenario, bool one_batch) {
@@ -282,12 +292,10 @@ tl::unexpected<Error> no_spot(bool listed) {
 }
 
 tl::unexpected<Error> no_choice(const std::vector<ServerChoice>& all, const std::vector<answer::NoChoice>& infeasible,
-                                const Limits& limits) {
+                                const Limits& limits, bool planned) {
   constexpr std::size_t kShown = 8;
   std::vector<std::string> notes;
-  const auto tried = [](const answer::NoChoice& one) { return one.why.starts_with(kNoWay); };
-  std::string what = "no server can run this job";
-  if (std::any_of(infeasible.begin(), infeasible.end(), tried)) what += " in any of the ways tried";
+  std::string what = planned ? "no server can run this job in any plan" : "no server can run this job";
   if (!all.empty()) {
     const ServerChoice& fastest = fastest_of(all);
     const ServerChoice& cheapest = cheapest_of(all);

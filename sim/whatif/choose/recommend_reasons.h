@@ -11,6 +11,7 @@
 #include "ddlsim/support/error.h"
 #include "ddlsim/support/units.h"
 #include "ddlsim/whatif/scenario.h"
+#include "search/best_plan.h"
 
 namespace ddlsim::whatif {
 
@@ -24,31 +25,26 @@ struct Limits {
 };
 
 /// Why a way gives no choice.
-enum class Lack { kNothingSaid, kRefused, kBatch, kGpuMemory, kHostMemory };
+enum class Lack { kNothingSaid, kRefused, kBatch, kGpuMemory, kHostMemory, kTime };
 
 struct Miss {
   Lack lack = Lack::kNothingSaid;
   std::string words;
-  DataSize too_much{};  // of memory
+  DataSize too_much{};            // of memory
+  plan::MemoryFootprint whole{};  // what lacks memory: what a GPU holds of it
+  bool of_plans = false;          // of every plan of a cluster, not of the job as it stands
 
   [[nodiscard]] bool of_memory() const { return lack == Lack::kGpuMemory || lack == Lack::kHostMemory; }
 };
 
-/// Why none of the ways that were tried gives a choice.
-class Misses {
- public:
-  void add(const std::string& way, const Miss& miss);
-  /// Of what lacks memory by how it comes nearest, else the first.
-  [[nodiscard]] std::string words() const;
-
- private:
-  std::vector<std::string> ways_;  // that lack memory, each once
-  std::string way_;                // of `nearest_`
-  Miss nearest_;
-};
+/// The one to tell of why a type gives no choice: the first, unless another lacks memory and comes nearer.
+[[nodiscard]] bool tells_more(const Miss& miss, const Miss& told);
 
 /// What a pass of so many samples lacks that does not fit.
 [[nodiscard]] Miss missing_memory(const plan::Needed& needed, std::int64_t batch, const Scenario& scenario);
+
+/// What plans lack of which none was found.
+[[nodiscard]] Miss no_plan(const ClusterPlans& plans, const Scenario& scenario);
 
 /// "ResNet-50 v1.5, fp32, 90 epochs of 1,281,167 images"
 [[nodiscard]] std::string title_of(const Scenario& scenario, bool one_batch);
@@ -79,8 +75,9 @@ void add_notes_of_best(answer::Recommendation& result);
 /// The error of spot servers of which nobody has a price; `listed`: neither has the price list.
 [[nodiscard]] tl::unexpected<Error> no_spot(bool listed);
 
-/// The error of a question without an answer.
+/// The error of a question without an answer; `planned`: plans were searched.
 [[nodiscard]] tl::unexpected<Error> no_choice(const std::vector<answer::ServerChoice>& all,
-                                              const std::vector<answer::NoChoice>& infeasible, const Limits& limits);
+                                              const std::vector<answer::NoChoice>& infeasible, const Limits& limits,
+                                              bool planned);
 
 }  // namespace ddlsim::whatif

@@ -161,9 +161,8 @@ TEST_CASE("recommend: what does not fit says by how much, and is shared where th
       overrides("model gpt2_xl; training.steps 1000; global_batch 8; price g4dn.xlarge=1 $/h, dgx1-v100=3 $/h");
   const auto result = found(large, own(1));
   CHECK(result.choices.front().node == "dgx1-v100");
-  const bool shared = std::any_of(result.choices.begin(), result.choices.end(), [](const auto& c) {
-    return c.strategy.starts_with("zero") || c.strategy.starts_with("tp");
-  });
+  const bool shared = std::any_of(result.choices.begin(), result.choices.end(),
+                                  [](const auto& c) { return c.strategy != "all-reduce" && c.strategy != "one GPU"; });
   CHECK(shared);
   REQUIRE(result.infeasible.size() == 1);
   CHECK(result.infeasible.front().node == "g4dn.xlarge");
@@ -172,7 +171,7 @@ TEST_CASE("recommend: what does not fit says by how much, and is shared where th
   const auto gigabytes_after = [&](std::string_view words) {
     return std::stod(why.substr(why.find(words) + words.size()));
   };
-  CHECK(gigabytes_after(" GB: ") == Approx(gigabytes_after("memory: ") - 15.83).margin(0.05));
+  CHECK(gigabytes_after(" GB: ") == Approx(gigabytes_after("at least ") - 15.83).margin(0.05));
 }
 
 TEST_CASE("recommend: what the host's memory does not hold says so", "[unit][whatif]") {
@@ -335,9 +334,8 @@ TEST_CASE("recommend: a choice's settings make predict say its step, whichever w
   const auto large = reproduced(
       overrides("model llama2_7b; precision bf16; global_batch 64; training.steps 1000; price dgx-a100=12 $/h"),
       own(2));
-  CHECK(has(large, "zero 3"));
-  CHECK(has(large, "zero 3, recompute full"));
-  CHECK(has(large, "tp 8, zero 1"));
+  CHECK(large.size() == 2);
+  CHECK_FALSE(has(large, "all-reduce"));
   const auto tables =
       reproduced({{"model", "dlrm", {}}, {"global_batch", "16384", {}}, {"training.steps", "1000", {}}, kOwn}, own(2));
   CHECK(has(tables, "pearl"));

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "catalog.h"
+#include "ddlsim/answer/plan_words.h"
+#include "ddlsim/whatif/plan_search.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/recommend.h"
 
@@ -43,27 +45,115 @@ std::string helps(const answer::Recommendation& result, const std::string& text)
   return "";
 }
 
-}  // namespace
-
-TEST_CASE("recommend: tensor parallelism with recomputation is tried last", "[unit][whatif]") {
-  const auto result = recommend(catalog(), language("llama_3_1_8b"), {});
-  REQUIRE(result);
-  for (const auto& choice : result->choices) {
-    CHECK_THAT(choice.strategy, Contains("tp ") && Contains("recompute full"));
-  }
-  std::vector<Override> again{{"model", "llama_3_1_8b", {}}};
-  for (const auto& [path, value] : result->choices.front().settings) again.push_back({path, value, {}});
-  const auto p = predict(resolve(catalog(), again).value()).value();
-  CHECK(p.fits == true);
-  CHECK(p.step_time / result->choices.front().step == Approx(1));
+bool says(const std::vector<std::string>& notes, const std::string& text) {
+  return std::any_of(notes.begin(), notes.end(),
+                     [&](const std::string& note) { return note.find(text) != std::string::npos; });
 }
 
-TEST_CASE("recommend: what fits no way is said by the way that comes nearest", "[unit][whatif]") {
-  const auto result = recommend(catalog(), language("llama_3_1_70b"), {});
-  REQUIRE_FALSE(result);
-  CHECK_THAT(to_string(result.error()),
-             Contains("in any of the ways tried") && Contains("none of the ") &&
-                 Contains("ways tried fits; nearest tp 8, zero 1, recompute full: memory: "));
+std::vector<Override> with(std::vector<Override> job, const answer::PlanSettings& settings) {
+  for (const auto& [path, value] : settings) job.push_back({path, value, {}});
+  return job;
+}
+
+answer::PlanChoice found_plans(const std::vector<Override>& job) {
+  return search_plans(catalog(), job, {.explain = false}, [] { return Time::zero(); }).value();
+}
+
+/// Of a choice's strategy: "dp 4".
+std::string replicas_of(const answer::ServerChoice& choice) {
+  const std::size_t at = choice.strategy.find("dp ");
+  return at == std::string::npos ? "1" : choice.strategy.substr(at + 3, choice.strategy.find(',', at) - at - 3);
+}
+
+}  // namespace
+
+TEST_CASE("recommend: a model that no GPU holds is split by the fastest plan of each cluster", "[unit][whatif]") {
+  const auto job = language("llama_3_1_8b", {{"precision", "bf16", {}}});
+  const auto result = recommend(catalog(), job, {}).value();
+  REQUIRE(result.choices.size() == 1);
+  const auto& choice = result.choices.front();
+  CHECK(says(result.notes, "plans: the fastest legal one of each cluster"));
+  const auto plans = found_plans(job);
+  CHECK(choice.step / plans.best.prediction.step_time == Approx(1));
+  CHECK(choice.micro_batch == std::stoll(answer::value_of(plans.best.plan, "batch")));
+  const std::string words = answer::words_for(plans.best.plan);
+  CHECK_THAT(words, Contains(choice.strategy.substr(0, choice.strategy.find(','))));
+  // The settings of the choice make it again.
+  const auto p = predict(resolve(catalog(), with(job, choice.settings)).value()).value();
+  CHECK(p.fits == true);
+  CHECK(p.step_time == choice.step);
+}
+
+TEST_CASE("recommend: over several servers a plan may be a pipeline", "[unit][whatif]") {
+  const auto job =
+      language("llama_3_1_70b", {{"precision", "bf16", {}}, {"nodes", "4", {}}, {"node", "p4d.24xlarge", {}}});
+  const auto result = recommend(catalog(), job, {}).value();
+  const auto& choice = result.choices.front();
+  CHECK_THAT(choice.strategy, Contains("pp "));
+  CHECK(choice.passes * choice.micro_batch * std::stoll(replicas_of(choice)) == 64);
+  const auto p = predict(resolve(catalog(), with(job, choice.settings)).value()).value();
+  CHECK(p.step_time == choice.step);
+}
+
+TEST_CASE("recommend: plans have what is stated", "[unit][whatif]") {
+  const auto strategy = [](const std::vector<Override>& more) {
+    auto job = language("llama_3_1_8b", {{"precision", "bf16", {}}, {"node", "p4d.24xlarge", {}}});
+    job.insert(job.end(), more.begin(), more.end());
+    return recommend(catalog(), job, {}).value().choices.front().strategy;
+  };
+  CHECK_THAT(strategy({{"parallel.tensor", "4", {}}}), Contains("tp 4"));
+  CHECK_THAT(strategy({{"parallel.zero", "3", {}}, {"parallel.tensor", "1", {}}, {"parallel.pipeline", "1", {}}}),
+             Contains("zero 3") && !Contains("tp ") && !Contains("pp "));
+  CHECK_THAT(strategy({{"parallel.pipeline", "8", {}}, {"parallel.schedule", "1f1b,gpipe", {}}}),
+             Contains("pp 8") && (Contains("1f1b") || Contains("gpipe")));
+}
+
+TEST_CASE("recommend: as many threads as there are search alike", "[unit][whatif]") {
+  std::vector<Override> job = language("llama_3_1_8b", {{"precision", "bf16", {}}});
+  std::erase_if(job, [](const Override& one) { return one.path == "nodes"; });
+  const auto answered = [&](int threads) {
+    RecommendOptions options = most(4);
+    options.threads = threads;
+    std::int64_t searched = 0;
+    options.progress = [&](std::int64_t done, std::int64_t all) { searched = done == all ? all : searched; };
+    std::string text;
+    const auto result = recommend(catalog(), job, options).value();
+    for (const auto& one : result.choices) {
+      text += std::to_string(one.nodes) + " " + one.strategy + " " + std::to_string(one.step.in(seconds)) + "\n";
+    }
+    CHECK(searched == 3);  // 1, 2 and 4 servers
+    return text;
+  };
+  CHECK(answered(3) == answered(1));
+}
+
+TEST_CASE("recommend: searches end by the limit, and that is said", "[unit][whatif]") {
+  RecommendOptions options;
+  double now = 0;
+  options.clock = [&] { return seconds(now += 0.01); };
+  options.limit = seconds(1);
+  auto job = language("llama_3_1_70b", {{"precision", "bf16", {}}, {"node", "p4de.24xlarge", {}}, {"nodes", "8", {}}});
+  const auto ended = recommend(catalog(), job, options);
+  CHECK((ended
+             ? says(ended->notes, "plans: 1 of 1 searches were ended by the limit of 1 s")
+             : to_string(ended.error()).find("no plan was found in time on 8 servers (--limit)") != std::string::npos));
+  options.limit = seconds(1e6);
+  CHECK_FALSE(says(recommend(catalog(), job, options).value().notes, "searches were ended"));
+}
+
+TEST_CASE("recommend: what fits in no plan says what a GPU holds at least", "[unit][whatif]") {
+  const auto refused = [](const std::vector<Override>& job) {
+    const auto result = recommend(catalog(), job, {});
+    REQUIRE_FALSE(result);
+    return to_string(result.error());
+  };
+  // In fp32 70 billion weights, gradients and two states of 4 bytes each are 16 bytes: 141 GB on each of 8 GPUs.
+  CHECK_THAT(refused(language("llama_3_1_70b")),
+             Contains("no server can run this job in any plan") &&
+                 Contains("memory: at least 141.1 GB needed in whatever plan on 1 server, NVIDIA A10G has 23.83 GB"));
+  // A job that no plan is for says what the job itself lacks.
+  CHECK_THAT(refused(language("llama_3_1_8b", {{"precision", "bf16", {}}, {"straggler", "1.5", {}}})),
+             Contains("memory: 226.2 GB needed for a pass of 1 sequence") && !Contains("whatever plan"));
 }
 
 TEST_CASE("recommend: more servers are advised where they are faster", "[unit][whatif]") {
