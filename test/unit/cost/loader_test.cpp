@@ -78,8 +78,8 @@ TEST_CASE("loader: an LRU cache under new orders hits as its law says", "[unit][
     CHECK(lru_hit(cached) == Approx(simulated_hit(cached, 1, 20000, 18)).margin(0.002));
   }
   for (const double cached : {0.2, 0.5, 0.8}) {
-    CHECK(lru_hit(cached, 2) == Approx(simulated_hit(cached, 2, 8000, 250)).margin(0.002));
-    CHECK(lru_hit(cached, 4) == Approx(simulated_hit(cached, 4, 8000, 500)).margin(0.002));
+    CHECK(lru_hit(cached, 2) == Approx(simulated_hit(cached, 2, 8000, 120)).margin(0.002));
+    CHECK(lru_hit(cached, 4) == Approx(simulated_hit(cached, 4, 8000, 240)).margin(0.002));
   }
 }
 

@@ -130,11 +130,16 @@ TEST_CASE("catalog: a node that names an unknown gpu is refused where it says so
 TEST_CASE("catalog: NVLinks of pairs are refused where they stand", "[unit][io]") {
   const std::string node = "hardware/nodes/dgx1-v100.yaml";
   const std::string key = "nvlink_pairs:";
-  const auto with = [&](const std::string& from, const std::string& to) {
-    const DataCopy copy;
-    copy.edit(node, key, from, to);
-    return said(copy.open().value().node("dgx1-v100"));
+  const DataCopy copy;
+  const auto changed = [&](const std::string& file, const std::string& after, const std::string& from,
+                           const std::string& to) {
+    const std::string whole = contents(copy.path(file));
+    copy.edit(file, after, from, to);
+    const std::string answer = said(copy.open().value().node("dgx1-v100"));
+    std::ofstream(copy.path(file)) << whole;
+    return answer;
   };
+  const auto with = [&](const std::string& from, const std::string& to) { return changed(node, key, from, to); };
   // "nvlink_pairs: [0-1, 0-2, ..." on line 6 of that file: 0-1 stands at column 16, 0-2 at 21.
   CHECK_THAT(with("0-2", "0-8"), Contains("dgx1-v100.yaml:6:21: error: no GPU 8: the server has 8, numbered from 0"));
   CHECK_THAT(with("0-2", "2-2"), Contains(":6:21: error: GPU 2 is paired with itself"));
@@ -149,18 +154,12 @@ TEST_CASE("catalog: NVLinks of pairs are refused where they stand", "[unit][io]"
   CHECK_THAT(with("nvlink_pairs:", "# nvlink_pairs:"), Contains("needs the key 'nvlink_pairs'"));
   CHECK_THAT(with("0-4 x2, 1-2 x2, 1-3, 1-5 x2, 2-3 x2, 2-6, 3-7, 4-5, 4-6, 4-7 x2,", "1-2,"),
              Contains("error: GPU 4 of a mesh has no NVLink to another GPU"));
-  const auto edited = [&](const std::string& file, const std::string& from, const std::string& to) {
-    const DataCopy copy;
-    copy.edit(file, "", from, to);
-    return said(copy.open().value().node(fs::path(file).stem().string()));
-  };
-  CHECK_THAT(edited(node, "nvlink-mesh", "nvlink"), Contains(":6:15: error: nvlink_pairs of GPUs that a switch joins"));
-  CHECK_THAT(edited(node, "v100-sxm2-16gb", "t4"), Contains("error: NVLinks between GPUs that have none"));
-  CHECK_THAT(edited(node, "v100-sxm2-16gb", "rtx-3090"), Contains("GPU 0 has 4 NVLinks"));
-  CHECK_THAT(edited(node, "  nvlink_pairs:", "  # nvlink_pairs:"), Contains("sources needs the key 'nvlink_pairs'"));
-  const DataCopy uneven;
-  uneven.edit("hardware/gpus/v100-sxm2-16gb.yaml", "nvlink:", "150 GB/s", "160 GB/s");
-  CHECK_THAT(said(uneven.open().value().node("dgx1-v100")),
+  const auto edited = [&](const std::string& from, const std::string& to) { return changed(node, "", from, to); };
+  CHECK_THAT(edited("nvlink-mesh", "nvlink"), Contains(":6:15: error: nvlink_pairs of GPUs that a switch joins"));
+  CHECK_THAT(edited("v100-sxm2-16gb", "t4"), Contains("error: NVLinks between GPUs that have none"));
+  CHECK_THAT(edited("v100-sxm2-16gb", "rtx-3090"), Contains("GPU 0 has 4 NVLinks"));
+  CHECK_THAT(edited("  nvlink_pairs:", "  # nvlink_pairs:"), Contains("sources needs the key 'nvlink_pairs'"));
+  CHECK_THAT(changed("hardware/gpus/v100-sxm2-16gb.yaml", "nvlink:", "150 GB/s", "160 GB/s"),
              Contains(":6:16: error: 160 GB/s of NVLink are not a whole number of nvlink2 links"));
 }
 
