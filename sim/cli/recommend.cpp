@@ -18,12 +18,13 @@ namespace {
 
 constexpr std::string_view kRecommendExamples = R"(
 Every type of server x how many of them x batch x strategy: time, cost and energy of the run, the cheapest inside the
-deadline, the fastest inside the budget, and what would change the answer. --node tries one type alone, --gpu those that
-have that GPU.
+deadline, the fastest inside the budget, and what would change the answer. --node tries one type alone, --gpu those
+that have that GPU.
 
 Examples:
   ddlsim recommend --model resnet50 --samples 1281167 --epochs 90 --deadline 24h --budget "500 $" --catalog aws
   ddlsim recommend --model bert_large --precision fp16 --steps 1e5 --catalog aws,gcp --prices vms.csv --spot
+  ddlsim recommend --model llama3.1-70b --precision bf16 --global-batch 1024 --tokens 1e11 --gpu h100,h200 --max-nodes 32
   ddlsim recommend --model resnet50 --samples 1281167 --epochs-by-batch epochs.csv --catalog none \
          --price "dgx-a100=12 $/h" --price "dgx1-v100=3 $/h" --max-nodes 4
 
@@ -45,6 +46,7 @@ struct RecommendFlags {
   std::string prices;
   std::string region;
   std::string data;
+  bool plans = false;
   std::string limit;
   int threads = 0;
 
@@ -62,9 +64,8 @@ struct RecommendFlags {
         ->type_name("FILE");
     app.add_option("--prices", prices, "prices instead of the catalogue's: SkyPilot's vms.csv")->type_name("FILE");
     app.add_option("--region", region, "of those prices")->type_name("NAME")->default_str("the cheapest");
-    app.add_option("--limit", limit, "of the search for plans of models that no GPU holds")
-        ->type_name("TIME")
-        ->default_str("60s");
+    app.add_flag("--plans", plans, "compare plans of models that fit whole, too");
+    app.add_option("--limit", limit, "of all searches for plans")->type_name("TIME")->default_str("60s");
     app.add_option("--threads", threads, "how many search")
         ->type_name("N")
         ->default_str("the machine's")
@@ -105,6 +106,7 @@ Expected<whatif::RecommendOptions> RecommendFlags::options(const CLI::App& app) 
   if (app.count("--region") > 0 && prices.empty()) {
     throw UsageError{"--region without --prices", "the catalogue has one region of each server"};
   }
+  options.plan_all = plans;
   options.providers = whatif::providers_named(catalog);
   options.region = region;
   if (!epochs_by_batch.empty()) {

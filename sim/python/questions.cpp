@@ -198,6 +198,7 @@ struct Wishes {
   Text prices;
   Text region;
   Text limit;
+  Text plans;
 };
 
 Wishes wishes_of(const py::dict& given) {
@@ -213,7 +214,8 @@ Wishes wishes_of(const py::dict& given) {
                 .epochs_by_batch = text("epochs_by_batch"),
                 .prices = text("prices"),
                 .region = text("region"),
-                .limit = text("limit")};
+                .limit = text("limit"),
+                .plans = text("plans")};
   if (given.contains("clouds")) {
     wishes.clouds.emplace();
     for (const py::handle one : given["clouds"]) wishes.clouds->push_back(text_of("catalog", one, kept).value_or(""));
@@ -235,6 +237,7 @@ Answer recommend(const Catalog& catalog, const py::tuple& jobs, const py::dict& 
   options.region = wishes.region.value_or("");
   if (wishes.deadline) options.deadline = option("deadline", parse_time(*wishes.deadline));
   if (wishes.budget) options.budget = option("budget", parse_quantity<dimension::kMoney>(*wishes.budget));
+  options.plan_all = wishes.plans.has_value();
   if (wishes.limit) options.limit = option("limit", parse_time(*wishes.limit));
   if (wishes.max_nodes) options.max_nodes = *wishes.max_nodes;
   if (wishes.epochs_by_batch) {

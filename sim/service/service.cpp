@@ -204,12 +204,15 @@ Answer recommend(const Asked& asked) {
   const auto limit = search_limit(asked);
   if (!limit) return tl::unexpected<Error>(limit.error());
   options.limit = *limit;
+  const auto plans = asked.request.flag("plans");
+  if (!plans) return tl::unexpected<Error>(plans.error());
+  options.plan_all = *plans;
   return shown(whatif::recommend(asked.catalog, asked.request.job(), options));
 }
 
 struct Command {
   std::string_view name;
-  std::array<std::string_view, 5> keys;  // beside the job
+  std::array<std::string_view, 6> keys;  // beside the job
   Answer (*answer)(const Asked&);
 };
 
@@ -220,7 +223,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"plan", {"objective", "limit", "nodes_up_to"}, plan},
     {"explain", {"part"}, explain},
     {"stalls", {"one_server", "fetch"}, stalls},
-    {"recommend", {"deadline", "budget", "catalog", "max_nodes", "limit"}, recommend},
+    {"recommend", {"deadline", "budget", "catalog", "max_nodes", "limit", "plans"}, recommend},
 });
 
 constexpr auto kNames = [] {

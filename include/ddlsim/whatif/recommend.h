@@ -21,8 +21,9 @@
 //
 // Sources: argmin of cost under a time budget, Sharma et al. (Stash, ICDCS 2023); cost as whatif/training.h.
 // Limits: one type per job; the network between servers is what a type sustains; stops of spot servers, and waiting for
-// them, cost nothing here. The step is the analytic one. A model that fits whole is not split, though a plan may be
-// faster: `ddlsim plan` on the server that is chosen says so.
+// them, cost nothing here. The step is the analytic one. A model that fits whole is not split unless all plans are
+// asked for (`plan_all`); of one that reads tokens a note says where a plan of the cheapest or the fastest is 10 %
+// faster.
 //
 // Worked example: one server of two GPUs at 2 $/h needs 10 h and 20 $; two of them 6 h and 24 $; four 5 h and 40 $.
 // Within a deadline of 8 h two are the cheapest; within a budget of 30 $ two are the fastest; all three are on the
@@ -61,6 +62,7 @@ struct RecommendOptions {
   Time limit = seconds(60);                                     // of all searches for plans, where there is a clock
   Clock clock{};                                                // nothing: they end when they are done
   int threads = 1;                                              // that search
+  bool plan_all = false;                                        // plans of models that fit whole, too
   std::function<void(std::int64_t done, std::int64_t all)> progress{};  // of the clusters that are searched
 };
 

@@ -256,14 +256,14 @@ def stall_study(*jobs, data=None, **settings):
 
 
 def recommend(*jobs, deadline=None, budget=None, catalog=None, max_nodes=None, epochs_by_batch=None, prices=None,
-              region=None, limit=None, data=None, **settings):  # fmt: skip
+              region=None, limit=None, plans=False, data=None, **settings):  # fmt: skip
     """Which servers to rent for a run: every type x count x batch x strategy, by time, cost and energy.
 
     deadline, budget   "24h", "500 $": choices beyond are none
     catalog            clouds to choose from: "aws,gcp" or a list; None or "all": all; "none": stated prices alone
     max_nodes          most servers of a choice (16)
     epochs_by_batch, prices, region   as the command's: CSV files, and a region of those prices
-    limit              of the search for plans of models that no GPU holds ("60 s")
+    limit              of all searches for plans ("60 s"): of models that no GPU holds, with `plans` of all
 
     Needs `model` and the length of a run (samples and epochs, or steps); a `node` is the only type that is tried.
     Returns a Recommendation: choices (the cheapest first), cheapest, fastest, pareto, infeasible.
@@ -274,7 +274,7 @@ def recommend(*jobs, deadline=None, budget=None, catalog=None, max_nodes=None, e
     """
     given = {
         "deadline": deadline, "budget": budget, "max_nodes": max_nodes, "epochs_by_batch": epochs_by_batch,
-        "prices": prices, "region": region, "limit": limit,
+        "prices": prices, "region": region, "limit": limit, "plans": "yes" if plans else None,
     }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
     if catalog is not None:

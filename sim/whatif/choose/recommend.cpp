@@ -58,6 +58,7 @@ Expected<answer::Recommendation> Recommender::answer() {
   result.would_help = would_help(result, all, options_.max_nodes.value_or(kMostNodes), faster_on_more(result));
   result.notes = notes_of(candidates_.front().scenario, asked_.precision, result);
   add_notes_of_plans(result);
+  add_faster_plans(result);
   if (auto predicted = predict_best(result); !predicted) return tl::unexpected<Error>(predicted.error());
   add_notes_of_best(result);
   // Without --node every server that has a price is among the candidates.
@@ -79,6 +80,25 @@ void Recommender::add_notes_of_plans(answer::Recommendation& result) const {
       fmt::format("plans: {} of {} searches were ended by the limit of {}: a faster plan may exist "
                   "(--limit gives them more)",
                   cut_short_, plan_questions_.size(), to_text(options_.limit)));
+}
+
+/// Of models that fit whole: what splitting them would gain on the servers that are chosen.
+void Recommender::add_faster_plans(answer::Recommendation& result) {
+  constexpr double kWorthSaying = 0.9;
+  const bool reads_tokens = tokens_of(*candidates_.front().scenario.model).has_value();
+  if (!reads_tokens || asked_.strategy || options_.plan_all) return;
+  for (const std::size_t i : {result.cheapest, result.fastest}) {
+    const Trial trial = runnable_[inside_[i]];
+    if (trial.way.plan) continue;
+    const auto faster = faster_plan_on(trial.choice.nodes, trial.candidate, trial.choice);
+    if (!faster || faster->step > trial.choice.step * kWorthSaying) continue;
+    result.notes.push_back(
+        fmt::format("plans: {} x {} would take {} instead of {} a step by {} (micro-batch {}); --plans compares plans "
+                    "of all servers",
+                    trial.choice.nodes, trial.choice.node, to_text(faster->step), to_text(trial.choice.step),
+                    faster->strategy, faster->micro_batch));
+    if (result.fastest == result.cheapest) break;
+  }
 }
 
 /// Sorts what runs into what is inside the limits and types that are not.

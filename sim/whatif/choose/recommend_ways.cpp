@@ -33,6 +33,7 @@ bool follows(const std::string& path, const std::string& value) {
 Way way_of(FastestPlan plan) {
   std::erase_if(plan.settings, [](const auto& one) { return says_choice(one.first); });
   std::string words = answer::words_for(plan.settings);
+  if (words.empty()) words = "one GPU";
   return {.words = std::move(words), .plan = std::move(plan)};
 }
 

@@ -127,7 +127,8 @@ void Recommender::try_type(std::size_t number) {
       const bool too_large = !whole && miss.of_memory();
       const bool tables = !own && plan::has_tables(scenario) && scenario.cluster.gpus() > 1;
       const bool spread = tables && attempt({.words = "pearl", .kind = plan::StrategyKind::kPearl});
-      if (too_large && !spread) ask_for_plans({number, nodes, batch}, miss.whole);
+      const bool all = options_.plan_all && !asked_.strategy && candidate.scenario.model->has_layers();
+      if ((too_large && !spread) || all) ask_for_plans({number, nodes, batch}, miss.whole);
     }
   }
 }

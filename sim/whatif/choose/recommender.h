@@ -68,6 +68,7 @@ class Recommender {
   Expected<void> predict_best(answer::Recommendation& result);
   std::optional<ServerChoice> faster_on_more(const answer::Recommendation& result);
   std::optional<ServerChoice> faster_plan_on(std::int64_t nodes, std::size_t candidate, const ServerChoice& than);
+  void add_faster_plans(answer::Recommendation& result);
   void add_notes_of_plans(answer::Recommendation& result) const;
   [[nodiscard]] Scenario scenario_of(const Trial& tried) const;
 

@@ -6,6 +6,7 @@
 
 #include "catalog.h"
 #include "ddlsim/answer/plan_words.h"
+#include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/plan_search.h"
 #include "ddlsim/whatif/predict.h"
 #include "ddlsim/whatif/recommend.h"
@@ -106,6 +107,26 @@ TEST_CASE("recommend: plans have what is stated", "[unit][whatif]") {
              Contains("zero 3") && !Contains("tp ") && !Contains("pp "));
   CHECK_THAT(strategy({{"parallel.pipeline", "8", {}}, {"parallel.schedule", "1f1b,gpipe", {}}}),
              Contains("pp 8") && (Contains("1f1b") || Contains("gpipe")));
+}
+
+TEST_CASE("recommend: a model that fits whole is split where plans of all are asked for", "[unit][whatif]") {
+  std::vector<Override> job = language("bert_large", {{"node", "p3.16xlarge", {}}, {"nodes", "2", {}}});
+  job.push_back({"precision", "fp16", {}});
+  job.push_back({"global_batch", "4096", {}});
+  const auto whole = recommend(catalog(), job, {}).value();
+  REQUIRE(whole.choices.size() == 1);
+  CHECK(whole.choices.front().strategy == "all-reduce");
+  RecommendOptions options;
+  options.plan_all = true;
+  const auto split = recommend(catalog(), job, options).value();
+  REQUIRE(split.choices.size() == 2);  // its plan, and as before
+  const auto& best = split.choices[split.fastest];
+  CHECK(best.step < whole.choices.front().step * 0.9);
+  CHECK(says(whole.notes, "plans: 2 x p3.16xlarge would take " + to_text(best.step)));
+  CHECK_FALSE(says(split.notes, "would take"));
+  // What is stated is not split.
+  job.push_back({"strategy", "allreduce", {}});
+  CHECK_FALSE(says(recommend(catalog(), job, {}).value().notes, "would take"));
 }
 
 TEST_CASE("recommend: as many threads as there are search alike", "[unit][whatif]") {
