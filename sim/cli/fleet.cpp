@@ -6,7 +6,6 @@
 #include <fstream>
 #include <iostream>
 #include <optional>
-#include <thread>
 
 #include "ddlsim/io/content_hash.h"
 #include "ddlsim/report/views.h"
@@ -24,7 +23,6 @@ namespace ddlsim::cli {
 namespace {
 
 constexpr std::int64_t kMaxJobs = 1'000'000'000'000;
-constexpr int kMostThreads = 1024;
 
 constexpr std::string_view kFleetExamples = R"(
 The columns of JOBS.csv are in models/README.md; '-' reads standard input. Without a table, jobs are drawn from a
@@ -255,8 +253,7 @@ int answer(const FleetFlags& flags, report::Format shape, const io::Catalog& cat
                                       {"part", fmt::format("part {}/{}", question.part.number, question.part.of)}});
     if (!alike) return ranks->number() == 0 ? print(alike.error()) : kNoAnswer;
   }
-  const auto machine = ranks == nullptr ? static_cast<int>(std::max(1U, std::thread::hardware_concurrency())) : 1;
-  if (draw) draw->threads = flags.threads > 0 ? flags.threads : std::min(machine, kMostThreads);
+  if (draw) draw->threads = flags.threads > 0 ? flags.threads : ranks == nullptr ? machine_threads() : 1;
   whatif::Fleet fleet(setting, flags.what_if);
   bool lost = false;
   const auto filled = fill(flags, draw ? &*draw : nullptr, ranks.get(), fleet, lost);

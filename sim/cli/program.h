@@ -2,8 +2,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "ddlsim/io/catalog.h"
@@ -16,6 +18,12 @@ namespace ddlsim::cli {
 inline constexpr int kDone = 0;
 inline constexpr int kNoAnswer = 1;  // bad data, or infeasible
 inline constexpr int kWrongUsage = 2;
+
+inline constexpr int kMostThreads = 1024;
+/// Those of the machine, of these.
+[[nodiscard]] inline int machine_threads() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMostThreads);
+}
 
 /// What was typed is not a command this program has.
 struct UsageError {

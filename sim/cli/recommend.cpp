@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 
 #include "ddlsim/hardware/node.h"
 #include "ddlsim/importers/price_file.h"
@@ -12,6 +11,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/recommend.h"
 #include "program.h"
+#include "terminal.h"
 
 namespace ddlsim::cli {
 namespace {
@@ -30,8 +30,6 @@ Examples:
 
 --prices reads SkyPilot's vms.csv, or a CSV file with its columns InstanceType, Price, SpotPrice, Region; the shipped
 catalogue has no spot prices. --epochs-by-batch a CSV file with the columns global_batch and epochs.)";
-
-constexpr int kMostThreads = 1024;
 
 /// What the flags of `recommend` say beside the scenario's.
 struct RecommendFlags {
@@ -101,8 +99,7 @@ Expected<whatif::RecommendOptions> RecommendFlags::options(const CLI::App& app) 
     if (!most) throw bad("--limit", most.error(), "as --limit 10s");
     options.limit = *most;
   }
-  options.threads =
-      threads > 0 ? threads : std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMostThreads);
+  options.threads = threads > 0 ? threads : machine_threads();
   if (app.count("--region") > 0 && prices.empty()) {
     throw UsageError{"--region without --prices", "the catalogue has one region of each server"};
   }

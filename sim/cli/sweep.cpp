@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <thread>
 
 #include "ddlsim/io/content_hash.h"
 #include "ddlsim/io/result_store.h"
@@ -33,7 +32,6 @@ using whatif::Override;
 
 constexpr std::int64_t kMostUnasked = 10'000'000;  // points that need no --yes
 constexpr std::int64_t kMostShown = 10'000;        // rows of a table for people
-constexpr int kMostSweepThreads = 1024;
 
 constexpr std::string_view kSweepExamples = R"(
 Every combination of the values that flags and a grid file state: a,b,c, and ranges 1..64:x2 and 32..512:+32. Every
@@ -93,7 +91,7 @@ struct SweepFlags {
     app.add_option("--threads", threads, "how many work (under mpirun 1 in each rank)")
         ->type_name("N")
         ->default_str("all of the machine's")
-        ->check(CLI::Range(1, kMostSweepThreads));
+        ->check(CLI::Range(1, kMostThreads));
     app.add_option("--shard", shard, "part K of N of the grid, for another machine")->type_name("K/N");
     app.add_option("-o,--output", out, "a file: .db (SQLite), .csv, .jsonl, .md, or as --format says")
         ->type_name("FILE")
@@ -229,8 +227,7 @@ int run_grid(const SweepFlags& flags, bool format_stated) {
   const auto mpi = parse_choice(kUseMpi, flags.mpi, "use of MPI");
   if (!mpi) throw UsageError{"--mpi: " + mpi.error().message, mpi.error().notes.front()};
   const bool alone = *mpi == UseMpi::kNever || (*mpi == UseMpi::kAuto && Ranks::started() == 0);
-  const auto machine = alone ? static_cast<int>(std::max(1U, std::thread::hardware_concurrency())) : 1;
-  options.threads = flags.threads > 0 ? flags.threads : std::min(machine, kMostSweepThreads);
+  options.threads = flags.threads > 0 ? flags.threads : alone ? machine_threads() : 1;
   if (!flags.shard.empty()) {
     const auto shard = whatif::parse_shard(flags.shard);
     if (!shard) throw UsageError{"--shard: " + shard.error().message, shard.error().notes.front()};

@@ -105,7 +105,7 @@ void read_data_set(Scenario& scenario) {
   if (asks_for_training(scenario)) scenario.cluster.node.sustain_network();
 }
 
-std::optional<double> first_epoch_share(const Scenario& scenario, const ServerChoice& choice) {
+std::optional<double> first_epoch_share(const Scenario& scenario, const answer::ServerChoice& choice) {
   if (!in_first_epoch(scenario)) return std::nullopt;
   const StepShape shape{.step = choice.step,
                         .kernels = choice.step,

@@ -41,7 +41,7 @@ Expected<answer::PlanChoice> search_plans(const io::Catalog& catalog, std::span<
   const auto space = PlanSpace::create(catalog, stated, options,
                                        [&](double share) { return clock() - start >= options.limit * (share / 2); });
   if (!space) return tl::unexpected<Error>(space.error());
-  if (options.objective == PlanObjective::kCost && !space->base().cluster.node.price) {
+  if (options.objective == answer::PlanObjective::kCost && !space->base().cluster.node.price) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("nobody knows the price of {}", space->base().cluster.node.name), {},
                 {"state it: --price \"NODE=12 $/h\""});

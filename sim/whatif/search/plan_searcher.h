@@ -14,6 +14,7 @@
 #include "ddlsim/answer/plan_choice.h"
 #include "ddlsim/support/units.h"
 #include "ddlsim/whatif/plan_search.h"
+#include "search/plan_answer.h"
 #include "search/plan_correction.h"
 #include "search/plan_likely.h"
 #include "search/plan_ranking.h"
