@@ -206,7 +206,7 @@ void add(std::vector<CollectiveLine>& lines, const CollectiveLibrary& library, c
 
 /// Every hop goes up one host link and down another.
 Bandwidth staged_limit(const Communicator& c, const CollectiveLibrary& library) {
-  return min(kHostMemoryLimit * c.staging_speed, c.host_share * library.intra_efficiency.value_or(kPcieShare));
+  return min(host_memory_limit(c.pcie) * c.staging_speed, c.host_share * library.intra_efficiency.value_or(kPcieShare));
 }
 
 /// Of the wire's rate inside a server, before a limit of the host's memory: in and out again, whoever states the share.

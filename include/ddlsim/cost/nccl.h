@@ -39,13 +39,14 @@
 //   10.2, 15.0, 25.4). Eight A100 take 35 us in microsoft/superbenchmark (bench/accuracy nccl31) and 44 in stas00/
 //   ml-engineering (nccl51): the middle of the three, 0.44 us a step by the first alone, which several servers keep.
 //   What a framework's own call takes on top is not in it.
-// - Without peer access GPUs meet in the host's memory: half of PCIe's rate (or of a stated share of it), at most
-//   5 GB/s (assumed; aiconfigurator's four L40S reach 4.8), and no more than a GPU's part of PCIe's 12 of 15.75 GB/s on
-//   its host link: every hop of a ring goes up one and down another. So it is on virtual machines that hide the PCIe
-//   switches (`peer_to_peer: no` of the instance): NCCL since 2.5 reaches over a host bridge only on AMD with two GPUs
-//   (src/graph/paths.cc), and training on a g5.48xlarge that tells it of the switches takes 0.64 of the time
-//   (NVIDIA/nccl issue 1298). Boxes of several sockets without NVLink vary tenfold: what crosses sockets is assumed
-//   too.
+// - Without peer access GPUs meet in the host's memory: half of PCIe's rate (or of a stated share of it), before PCIe 5
+//   at most 5 GB/s (assumed; aiconfigurator's four L40S reach 4.8; hosts of PCIe 5.0 have the memory for more: two to
+//   eight H100 with NCCL_P2P_DISABLE lose to an exchange what 33 to 42 GB/s take, lambda_ngc2209), and no more than a
+//   GPU's part of PCIe's 12 of 15.75 GB/s on its host link: every hop of a ring goes up one and down another. So it is
+//   on virtual machines that hide the PCIe switches (`peer_to_peer: no` of the instance): NCCL since 2.5 reaches over a
+//   host bridge only on AMD with two GPUs (src/graph/paths.cc), and training on a g5.48xlarge that tells it of the
+//   switches takes 0.64 of the time (NVIDIA/nccl issue 1298). Boxes of several sockets without NVLink vary tenfold:
+//   what crosses sockets is assumed too.
 // - Transports: InfiniBand 0.96 as NCCL's 12 of 12.5; RoCE 8 % below it (ib_write_bw on the same cards, tensorflow
 //   issue 2916; 4 KiB frames leave 0.98, what is measured is less: 1 GiB and more on 16 x 100 and 8 x 400 Gb/s take
 //   0.92 to 1.05 of this, oke-a100-2, nccl15, nccl22, nccl36 of bench/accuracy's collectives), and on slow ports, of
@@ -77,8 +78,11 @@
 
 namespace ddlsim::cost {
 
-/// What a GPU without peer access moves through its host's memory at most.
-inline constexpr Bandwidth kHostMemoryLimit = gigabytes_per_second(5);
+/// What a GPU without peer access moves through its host's memory at most, whose PCIe link has so much.
+[[nodiscard]] constexpr Bandwidth host_memory_limit(Bandwidth pcie) {
+  const bool fifth = pcie > gigabytes_per_second(40);
+  return fifth ? pcie / 2.0 : gigabytes_per_second(5);
+}
 
 /// What large messages reach on the links of a communicator, one direction.
 struct EffectiveRates {

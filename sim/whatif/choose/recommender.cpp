@@ -176,7 +176,11 @@ void Recommender::search_plans() {
 bool Recommender::take_plans(const PlanTask& task, Expected<ClusterPlans> plans) {
   // Of a job that no plan is for (parameter servers, a straggler), or whose host's memory is too small, what was tried
   // says why.
-  if (!plans) return false;
+  if (!plans && plans.error().code == ErrorCode::kUnsupported) return false;
+  if (!plans) {
+    miss_plans(task, {.lack = Lack::kRefused, .words = plans.error().message, .of_plans = true});
+    return false;
+  }
   if (!plans->to_the_end) ++cut_short_;
   Scenario scenario = candidates_[task.candidate].scenario;
   scenario.cluster.nodes = task.nodes;

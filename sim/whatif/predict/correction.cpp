@@ -15,6 +15,7 @@
 #include "ddlsim/whatif/own_runs.h"
 #include "predict/bottleneck.h"
 #include "predict/change_spread.h"
+#include "predict/interval.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -213,8 +214,11 @@ std::pair<double, double> ends_of(const Question& question, const RunCorrection&
                                  : !runs.ran_split_as(point)                 ? kOtherSplit
                                  : point.servers > 1                         ? kAcrossServers
                                                                              : kWithinServer;
-  const double below = -std::hypot(quantiles.low * found.deviation, kinds);
-  const double above = std::hypot(quantiles.high * found.deviation, kinds);
+  // A run of one GPU does not know how fast others are reached over the host's memory.
+  const bool unknown_box = runs.smallest().cluster.gpus_per_node == 1 && !runs.ran_itself(point, model);
+  const auto [fast, slow] = unknown_box ? staged_steps(question, model) : std::pair(model, model);
+  const double below = -std::hypot(quantiles.low * found.deviation, kinds, std::log(fast / model));
+  const double above = std::hypot(quantiles.high * found.deviation, kinds, std::log(slow / model));
   // Far from what ran, a run of the same split leaves no more open than none does. One of another split may: what it
   // moves is the middle.
   const bool no_wider = runs.gpu_time_factor() == 1 && runs.ran_split_as(point);

@@ -79,7 +79,27 @@ void widen_by_transport(const Question& question, std::pair<Time, Time>& interva
   }
 }
 
+void widen_by_host_memory(const Question& question, const answer::Timeline& line, std::pair<Time, Time>& interval) {
+  const auto [fast, slow] = staged_steps(question, line.step);
+  const auto as_fast = interval_as_asked(question, line).first * (fast / line.step);
+  interval = {min(interval.first, as_fast), max(interval.second, slow)};
+}
+
 }  // namespace
+
+std::pair<Time, Time> staged_steps(const Question& question, Time step) {
+  const Scenario& scenario = question.scenario;
+  const hardware::PeerPath peers = scenario.cluster.node.peers(scenario.cluster.gpus_per_node);
+  const bool met = question.plan && question.gpus() > 1 && scenario.cluster.nodes == 1 && peers.through_host;
+  if (!met || scenario.collective.intra_efficiency) return {step, step};
+  const auto step_at = [&](double staging) {
+    cost::Variation box;
+    box.staging = staging;
+    const auto laid = lay_out(question, box, answer::Detail::kParts);
+    return laid ? laid->line.step : step;
+  };
+  return {min(step, step_at(3)), max(step, step_at(0.5))};
+}
 
 bool may_wait_for_launches(const Question& question, Time step) {
   const Scenario& scenario = question.scenario;
@@ -98,6 +118,7 @@ std::pair<double, double> whole_step_ends(const Question& question) {
 std::pair<Time, Time> interval_of(const Question& question, const answer::Timeline& line) {
   std::pair<Time, Time> interval = interval_as_asked(question, line);
   widen_by_transport(question, interval);
+  widen_by_host_memory(question, line, interval);
   widen_by_host(question, line, interval);
   return interval;
 }

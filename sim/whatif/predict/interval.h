@@ -17,6 +17,10 @@ namespace ddlsim::whatif {
 /// step. The interval then reaches from what a fast host's step takes to a slow one's.
 [[nodiscard]] bool may_wait_for_launches(const Question& question, Time step);
 
+/// Of GPUs that meet in their host's memory: a fast and a slow box's step, of which nobody says the rate. 2 to 3.7 GB/s
+/// were seen (A100), 5 to 8, and 12 to 25 (RTX 6000 Ada; lambda_ngc2209). Of others `step`, twice.
+[[nodiscard]] std::pair<Time, Time> staged_steps(const Question& question, Time step);
+
 [[nodiscard]] std::pair<Time, Time> interval_of(const Question& question, const answer::Timeline& line);
 
 /// The same as if no step of the job was measured.

@@ -368,7 +368,7 @@ void add_exchange_notes(const Question& question, std::vector<std::string>& note
     notes.push_back(
         fmt::format("assumed: GPUs of a server without peer access meet in the host's memory, at most {} a "
                     "GPU (cost/nccl.h; peer_to_peer=yes where they have it)",
-                    to_text(cost::kHostMemoryLimit)));
+                    to_text(cost::host_memory_limit(scenario.cluster.node.pcie.bandwidth))));
   }
   if (by_formulas(question) && scenario.collective.kind == plan::CollectiveLibraryKind::kGloo) {
     notes.push_back(gloo_note(question));

@@ -15,7 +15,10 @@ Expected<ClusterPlans> fastest_plan(const io::Catalog& catalog, std::span<const 
   PlanSearch search(*space, options, {.front = false});
   search.search(clock, deadline);
   ClusterPlans plans{.fastest = {}, .least_held = search.least_held(), .to_the_end = search.proved()};
-  if (search.ranking().best().empty()) return plans;
+  if (search.ranking().best().empty()) {
+    if (search.proved() && !search.any_is_legal()) return tl::unexpected<Error>(space->nothing_legal());
+    return plans;
+  }
   const Tried& best = search.ranking().best().front();
   const Scenario job = space->with(best.split);
   plans.fastest = FastestPlan{.parallel = job.parallel,

@@ -112,6 +112,10 @@ TEST_CASE("nccl: what reaches over PCIe, between sockets and through the host", 
   CHECK(intra() == Approx(5));  // half of 12, at most 5
   c.intra = gigabytes_per_second(7.877);
   CHECK(intra() == Approx(3));
+  const Bandwidth third = c.pcie;
+  c.intra = c.pcie = gigabytes_per_second(63.015);
+  CHECK(intra() == Approx(24).epsilon(1e-3));  // half of PCIe 5.0's 48, whose hosts are not held to 5
+  c.pcie = third;
   // Eight GPUs on one host link of 15.754: 12 / 8, in what is said of the terms, too.
   c.intra = gigabytes_per_second(15.754);
   c.host_share = gigabytes_per_second(15.754 / 8);

@@ -219,6 +219,28 @@ TEST_CASE("predict: PCIe cards that a bridge joins", "[unit][whatif]") {
              Contains("dgx-a100 does not say which GPUs are linked") && Contains("nvlink_pairs"));
 }
 
+TEST_CASE("predict: kernels all but stand still beside an exchange through the host's memory", "[unit][whatif]") {
+  const auto answer = [](std::vector<Override> settings) {
+    settings = joined(overrides("model bert_large; node g5.48xlarge; precision fp16; batch 256; gpus_per_node 2; "
+                                "software none"),
+                      settings);
+    return predict(resolve(catalog(), settings).value()).value();
+  };
+  const auto staged = answer(overrides("peer_to_peer no"));
+  const Time alone = answer(overrides("gpus_per_node 1")).step_time;
+  // Backward is long enough to hide all of it, and a fifth of the kernels' pace is left beside it.
+  REQUIRE(staged.breakdown.communication < alone * 0.7);
+  CHECK((staged.step_time - alone) / staged.breakdown.communication > 0.8);
+  CHECK((staged.step_time - alone) / staged.breakdown.communication < 1.1);
+  const auto direct = answer(overrides("peer_to_peer yes"));
+  CHECK((direct.step_time - alone) / direct.breakdown.communication < 0.7);
+  // Boxes' rates differ: half of it, three times as much. Who states the rate knows it.
+  const auto width = [](const answer::Prediction& p) { return p.interval_90.second / p.interval_90.first; };
+  const auto few = [&](std::vector<Override> more) { return width(answer(joined(overrides("batch 32"), more))); };
+  CHECK(few(overrides("peer_to_peer no; efficiency.pcie 30%")) < few(overrides("peer_to_peer no")));
+  CHECK(few(overrides("peer_to_peer no; measured.step 600 ms")) < few(overrides("peer_to_peer no")));
+}
+
 TEST_CASE("predict: GPUs whose server hides its switches meet in the host's memory", "[unit][whatif]") {
   const auto answer = [](std::vector<Override> settings) {
     settings = joined(overrides("model vgg11; node g5.48xlarge"), settings);

@@ -172,6 +172,9 @@ TEST_CASE("recommend: what fits in no plan says what a GPU holds at least", "[un
   CHECK_THAT(refused(language("llama_3_1_70b")),
              Contains("no server can run this job in any plan") &&
                  Contains("memory: at least 141.1 GB needed in whatever plan on 1 server, NVIDIA A10G has 23.83 GB"));
+  // Runs that say no plan are of none.
+  CHECK_THAT(refused(language("llama_3_1_8b", {{"precision", "bf16", {}}, {"measured.step", "80 s", {}}})),
+             Contains("measured.step is of one plan, and a search compares many"));
   // A job that no plan is for says what the job itself lacks.
   CHECK_THAT(refused(language("llama_3_1_8b", {{"precision", "bf16", {}}, {"straggler", "1.5", {}}})),
              Contains("memory: 226.2 GB needed for a pass of 1 sequence") && !Contains("whatever plan"));
