@@ -1,5 +1,5 @@
-// Whether a sanitizer watches what is tested: ten times slower. Tests are compiled without one (CMakeLists.txt), so that
-// the build says it, to those that ask.
+// Whether a sanitizer watches what is tested: ten times slower. Tests are compiled without one (CMakeLists.txt), so
+// that the build says it, to those that ask.
 #pragma once
 
 #if !defined(DDLSIM_SANITIZED)
