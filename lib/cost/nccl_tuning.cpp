@@ -120,6 +120,12 @@ Time wall_clock_of(const Communicator& c, primitives::CollectiveOp op) {
   return microseconds(measured.base + hop * rounds * static_cast<double>(c.gpus_per_node() - 1));
 }
 
+Time taken_by_staging(const Communicator& c, const CollectiveLibrary& library) {
+  constexpr double kTaken = 0.8;
+  if (library.kind != CollectiveLibraryKind::kNccl || c.fabric != GpuFabric::kHostMemory) return Time::zero();
+  return bytes(kTaken) / effective_rates(c, library).intra;
+}
+
 Time growth_of(const Communicator& c) {
   double growth = by_nvlink(c.fabric) ? kGrowthMicroseconds[static_cast<std::size_t>(c.generation)] : 0.0;
   if (c.nodes > 1 && c.transport == NetworkTransport::kEfa) growth += kEfaGrowth;

@@ -36,12 +36,6 @@ constexpr Time kOrthogonalized = microseconds(113);
 /// M Q, its transpose by P, and P Q' (powerSGD_hook.py).
 constexpr double kProductsOfMatrix = 3;
 
-/// Of the kernels beside what goes through the host's memory at its full rate; of less, as a network lets through, as
-/// much less. With NCCL_P2P_DISABLE what BERT, GNMT, ResNet-50 and SSD take longer on two GPUs than on one grows with
-/// their gradients alone, however long backward could hide them: so many bytes at 3.7 (A100) to 8 GB/s (V100), of seven
-/// boxes 6.4 in the geometric mean, where collectives alone reach 5 (lambda_ngc2209, lambda_ngc2020; cost/nccl.h).
-constexpr double kTakenByHostMemory = 0.8;
-
 /// Share of a GPU's multiprocessors that a running collective holds: one thread block per channel of NCCL.
 double sm_share_of(const plan::Job& job, const Communicator& group) {
   const std::int64_t all = job.cluster.node.gpu.sm_count;
@@ -260,13 +254,8 @@ class Pricing {
     if (sums != plan_.groups.end()) {
       const auto& model = step.groups[static_cast<std::size_t>(sums - plan_.groups.begin())];
       step.sm_share = sm_share_of(job_, model->communicator());
-      step.memory_per_wire_byte = bytes(kAccessesPerByte) / job_.cluster.node.gpu.memory_bandwidth;
-      const bool staged = job_.collective.kind == CollectiveLibraryKind::kNccl &&
-                          model->communicator().fabric == GpuFabric::kHostMemory;
-      if (staged) {
-        const Bandwidth host = effective_rates(model->communicator(), library).intra;
-        step.memory_per_wire_byte = step.memory_per_wire_byte + bytes(kTakenByHostMemory) / host;
-      }
+      step.memory_per_wire_byte = bytes(kAccessesPerByte) / job_.cluster.node.gpu.memory_bandwidth +
+                                  taken_by_staging(model->communicator(), library);
     }
     return {};
   }

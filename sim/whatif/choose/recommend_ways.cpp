@@ -39,8 +39,11 @@ Way way_of(FastestPlan plan) {
 
 void share_by(const Way& way, Scenario& scenario) {
   if (way.as_stated) return;
-  scenario.strategy.kind = way.kind;
-  if (way.plan) scenario.parallel = way.plan->parallel;
+  if (way.plan) {
+    scenario.parallel = way.plan->parallel;
+  } else {
+    scenario.strategy.kind = way.kind;
+  }
 }
 
 std::vector<std::pair<std::string, std::string>> settings_of(const std::string& node, const Way& way,
@@ -50,8 +53,10 @@ std::vector<std::pair<std::string, std::string>> settings_of(const std::string& 
                                                             {"batch", std::to_string(choice.micro_batch)},
                                                             {"global_batch", std::to_string(choice.batch)}};
   if (way.as_stated) return settings;
-  settings.emplace_back("strategy", name_of(plan::kStrategies, way.kind));
-  if (!way.plan) return settings;
+  if (!way.plan) {
+    settings.emplace_back("strategy", name_of(plan::kStrategies, way.kind));
+    return settings;
+  }
   for (const auto& [path, value] : way.plan->settings) {
     if (!follows(path, value)) settings.emplace_back(path, value);
   }

@@ -16,9 +16,9 @@ namespace ddlsim::whatif {
 
 struct Way {
   std::string words;
-  plan::StrategyKind kind = plan::StrategyKind::kAllReduce;
-  bool as_stated = false;             // as the job has it
-  std::optional<FastestPlan> plan{};  // that splits the model
+  plan::StrategyKind kind = plan::StrategyKind::kAllReduce;  // of a plan the job's own
+  bool as_stated = false;                                    // as the job has it
+  std::optional<FastestPlan> plan{};                         // that splits the model
 };
 
 /// The way of a plan, its words those of the plan but for what a choice has of its own (servers, batches).

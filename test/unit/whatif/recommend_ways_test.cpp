@@ -96,6 +96,16 @@ TEST_CASE("recommend: over several servers a plan may be a pipeline", "[unit][wh
   CHECK(p.step_time == choice.step);
 }
 
+TEST_CASE("recommend: a plan keeps the strategy that is stated", "[unit][whatif]") {
+  const auto job = language("llama_3_1_8b",
+                            {{"precision", "bf16", {}}, {"node", "p4d.24xlarge", {}}, {"strategy", "pytorch-ddp", {}}});
+  const auto result = recommend(catalog(), job, {}).value();
+  const auto& choice = result.choices.front();
+  const auto p = predict(resolve(catalog(), with(job, choice.settings)).value()).value();
+  CHECK(p.step_time == choice.step);
+  CHECK(choice.step == found_plans(job).best.prediction.step_time);
+}
+
 TEST_CASE("recommend: plans have what is stated", "[unit][whatif]") {
   const auto strategy = [](const std::vector<Override>& more) {
     auto job = language("llama_3_1_8b", {{"precision", "bf16", {}}, {"node", "p4d.24xlarge", {}}});
