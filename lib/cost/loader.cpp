@@ -105,6 +105,13 @@ double filled_cores(const hardware::Host& host, double running) {
   return std::min(threads, cores) + std::max(threads - cores, 0.0) * second;
 }
 
+double cores_beside_training(const hardware::Host& host, double gpus, double messengers) {
+  const auto threads = static_cast<double>(host.threads);
+  const double all = filled_cores(host, threads);
+  const double left = all * (1 - messengers / std::max(threads, messengers)) - gpus * kTrainingCores;
+  return std::max(left, all * kTrainingCores);
+}
+
 LoaderWork loader_work(const plan::Input& input, const hardware::Host& host) {
   const workload::Dataset& data = *input.dataset;
   LoaderWork work{
@@ -123,6 +130,14 @@ LoaderWork loader_work(const plan::Input& input, const hardware::Host& host) {
   return work;
 }
 
+namespace {
+
+bool moves_messages(const plan::Job& job) {
+  return job.cluster.nodes > 1 && job.strategy.kind != plan::StrategyKind::kPs;
+}
+
+}  // namespace
+
 LoaderShare loader_share(const plan::Job& job) {
   const plan::Input& input = job.input;
   const hardware::Cluster& cluster = job.cluster;
@@ -132,8 +147,7 @@ LoaderShare loader_share(const plan::Job& job) {
   LoaderShare share;
   share.workers = input.workers.get() ? static_cast<double>(*input.workers.get())
                                       : std::max(std::floor(static_cast<double>(host.threads) / processes), 1.0);
-  const double all = filled_cores(host, static_cast<double>(host.threads));
-  const double left = std::max(all - processes * kTrainingCores, all * kTrainingCores);
+  const double left = cores_beside_training(host, processes, moves_messages(job) ? processes : 0);
   share.cores = std::min(filled_cores(host, std::max(share.workers, 1.0) * processes), left) / processes;
   share.speed = host.cpu->decode_speed;
   share.hand_over = host.cpu->hand_over;

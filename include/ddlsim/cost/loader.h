@@ -25,7 +25,8 @@
 //     receive   receive / d                                    the process that trains takes batches out (PyTorch)
 // which are the asymptotic bounds of a closed network (Denning and Buzen, ACM Computing Surveys 10(3), 1978).
 //   cores     n threads that run fill n cores while there are so many, then `second_thread` of a core each, up to all
-//             hardware threads. The process that trains keeps a tenth of one busy (assumed).
+//             hardware threads. The process that trains keeps a tenth of one busy (assumed); where GPUs of several
+//             servers exchange gradients, each has a thread of its server that moves the messages and spins.
 //
 // A batch of B samples takes y; a step takes x between two of them. Batches are made ahead into a queue, so that
 //   a step takes max(x, y) where nothing varies, x + y without workers.
@@ -79,6 +80,10 @@ struct Sourced {
 
 /// Cores that so many running threads fill on a host.
 [[nodiscard]] double filled_cores(const hardware::Host& host, double running);
+
+/// Cores of a host that its loaders have at most while `gpus` train; `messengers` of its threads move messages between
+/// servers, which spin while any are under way (NVIDIA/nccl src/proxy.cc, one a GPU; MPI's wait likewise).
+[[nodiscard]] double cores_beside_training(const hardware::Host& host, double gpus, double messengers = 0);
 
 /// What makes a sample, whoever does it.
 struct LoaderWork {

@@ -35,9 +35,7 @@ std::string key_of(const JobEntry& job) {
 
 /// Of one of a server's `workers`: its part of the cores while all of them run and all GPUs train.
 double cores_per_worker(const hardware::Host& host, double workers, std::int64_t gpus) {
-  const double all = cost::filled_cores(host, static_cast<double>(host.threads));
-  const double training = static_cast<double>(gpus) * cost::kTrainingCores;
-  const double left = std::max(all - training, all * cost::kTrainingCores);
+  const double left = cost::cores_beside_training(host, static_cast<double>(gpus));
   return std::min(cost::filled_cores(host, workers), left) / workers;
 }
 

@@ -163,6 +163,34 @@ TEST_CASE("loader: second threads fill what cores leave", "[unit][loader]") {
   CHECK(filled_cores(host, 100) == 10);
 }
 
+TEST_CASE("loader: threads that move messages between servers are not the loaders'", "[unit][loader]") {
+  hardware::Cpu cpu;
+  cpu.cores = 8;
+  cpu.threads_per_core = 2;
+  cpu.second_thread = 0.25;
+  hardware::Host host;
+  host.cpu = cpu;
+  host.threads = 16;  // 10 cores' worth
+  CHECK(cores_beside_training(host, 4) == Approx(9.6));
+  CHECK(cores_beside_training(host, 4, 4) == Approx(10 * 12.0 / 16 - 0.4));
+  CHECK(cores_beside_training(host, 4, 16) == Approx(1));  // the least: a tenth of all
+  CHECK(cores_beside_training(host, 4, 64) == Approx(1));
+
+  plan::Job job;
+  job.cluster.node = catalog().node("dgx1-v100").value();
+  job.cluster.gpus_per_node = 8;
+  job.input.dataset = catalog().dataset("imagenet").value();
+  job.input.workers = 80;
+  job.strategy.kind = plan::StrategyKind::kAllReduce;
+  const double alone = loader_share(job).cores;
+  job.cluster.nodes = 2;
+  const double threads = job.cluster.node.host.threads;
+  const double all = filled_cores(job.cluster.node.host, threads);
+  CHECK(alone - loader_share(job).cores == Approx(all / threads));
+  job.strategy.kind = plan::StrategyKind::kPs;  // its transport is gRPC's
+  CHECK(loader_share(job).cores == Approx(alone));
+}
+
 TEST_CASE("loader: a GPU waits for the slowest stage", "[unit][loader]") {
   BatchPipeline pipeline{.storage = milliseconds(2), .worker = milliseconds(12), .workers = 4};
   CHECK(ms(wait_for_batch(pipeline, milliseconds(2))) == Approx(1));

@@ -56,6 +56,12 @@ TEST_CASE("case: frameworks have ways of their own, and years", "[unit][whatif]"
   one.model = "BERT-Large";
   one.precision = "AMP";
   CHECK(said(one, "strategy") == "ngc-bert");
+  one.precision = "FP32";  // sent in 16 bits all the same
+  CHECK(said(one, "strategy") == "ngc-bert");
+  one.source = "github:Oneflow-Inc/DLPerf:NVIDIADeepLearningExamples/PyTorch/BERT/README.md";
+  CHECK(said(one, "strategy") == "apex-ddp-delayed");
+  one.precision = "AMP";
+  CHECK(said(one, "strategy") == "ngc-bert");
   one.extra["unit"] = "sequences<=512 (unpadded/packed)";
   CHECK(said(one, "model.sequence") == "256");
 }

@@ -263,6 +263,21 @@ TEST_CASE("case: frameworks and their servers", "[unit][whatif]") {
   CHECK(said(one, "strategy") == "horovod");
   one.framework = "TensorFlow 1.x tf_cnn_benchmarks";
   CHECK(said(one, "strategy") == "horovod-2018");
+  for (const auto& [framework, way] : std::vector<std::pair<std::string, std::string>>{
+           {"PyTorch 1.6.0, Horovod 0.19.2", "horovod-2018"},
+           {"PyTorch 1.6.0, Horovod 0.21.0", "horovod"},
+           {"NGC TensorFlow 1.15 (20.03)+Horovod", "horovod-2018"},
+           {"NGC TensorFlow 2.4 (21.02)+Horovod", "horovod"},
+           {"NGC MXNet 1.6 (20.03)+Horovod", "horovod"},  // states how long it waits
+           {"NVIDIA MXNet 20.06", "horovod"}}) {
+    CAPTURE(framework);
+    one.framework = framework;
+    CHECK(said(one, "strategy") == way);
+  }
+  one.source = "github:Oneflow-Inc/DLPerf:NVIDIADeepLearningExamples/MxNet/Classification/RN50v1.5/README.md";
+  CHECK(said(one, "strategy") == "horovod-2018");
+  one.source.clear();
+  one.framework = "TensorFlow 1.x tf_cnn_benchmarks";
   one.extra = {{"xla", "true"}};
   CHECK(said(one, "strategy") == "horovod-xla");
   one.architecture = "ps";
