@@ -13,10 +13,11 @@ target_compile_definitions(ddlsim_serve PRIVATE CPPHTTPLIB_OPENSSL_SUPPORT CPPHT
 target_include_directories(ddlsim_serve SYSTEM PRIVATE ${DDLSIM_HTTPLIB_INCLUDE})
 target_link_libraries(ddlsim_serve PUBLIC ddlsim_service PRIVATE ddlsim_warnings fmt::fmt ${DDLSIM_HTTPLIB})
 
-add_executable(ddlsim_serve_program sim/cli/serve_main.cpp sim/cli/serve_flags.cpp sim/cli/arguments.cpp
-               sim/cli/describe.cpp sim/cli/value_types.cpp sim/cli/terminal.cpp sim/cli/standard_input.cpp)
+add_executable(ddlsim_serve_program sim/cli/serve_main.cpp)
 set_target_properties(ddlsim_serve_program PROPERTIES OUTPUT_NAME ddlsim-serve RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
-target_compile_definitions(ddlsim_serve_program PRIVATE DDLSIM_SOURCE_DATA="${PROJECT_SOURCE_DIR}" DDLSIM_VERSION="${PROJECT_VERSION}")
-target_link_libraries(ddlsim_serve_program PRIVATE ddlsim_serve ddlsim ddlsim_warnings CLI11::CLI11 fmt::fmt ${CMAKE_DL_LIBS})
+target_link_libraries(ddlsim_serve_program PRIVATE ddlsim_serve ddlsim_flags)
+foreach(soon ddlsim_serve ddlsim_serve_program)
+  target_compile_options(${soon} PRIVATE ${soon_executed})
+endforeach()
 # Whoever builds the one gets the other.
 add_dependencies(ddlsim_program ddlsim_serve_program)
