@@ -48,42 +48,30 @@ LogFactor factor_of(const Row& row, const Effects& a) {
   return factor;
 }
 
-/// What series have of an effect between their own rows; between series other things differ as well.
-using Held = std::vector<std::pair<hardware::SoftwareFeature, double>>;
-
-/// Keeps effects where series have them.
-void hold(Eigen::Matrix<double, kFeatures, kFeatures>& normal, Effects& right, const Held& held) {
+/// Keeps the effect of sharing a server where series have it.
+void hold(Eigen::Matrix<double, kFeatures, kFeatures>& normal, Effects& right, double shared) {
   constexpr double kStiff = 1e9;
-  for (const auto& [feature, effect] : held) {
-    const int at = static_cast<int>(feature);
-    normal(at, at) += kStiff;
-    right[at] += kStiff * effect;
-  }
-}
-
-double doublings_of(const Row& row) { return row.features[static_cast<int>(hardware::SoftwareFeature::kShared)]; }
-
-/// Of every series a row of one server: the one that comes first.
-template <class Before>
-std::map<std::string, const Row*> row_of_each(const std::vector<Row>& rows, Before before) {
-  std::map<std::string, const Row*> found;
-  for (const Row& row : rows) {
-    if (!row.one_server) continue;
-    const Row*& first = found[row.group];
-    if (first == nullptr || before(row, *first)) first = &row;
-  }
-  return found;
+  constexpr int kDoublings = static_cast<int>(hardware::SoftwareFeature::kShared);
+  normal(kDoublings, kDoublings) += kStiff;
+  right[kDoublings] += kStiff * shared;
 }
 
 /// What a doubling of the GPUs that share a server takes: in every series of one server, from its smallest row to each
-/// other; their median, a source weighing as the square root of its rows.
+/// other; their median, a source weighing as the square root of its rows. Between series other things differ as well.
 double sharing(const std::vector<Row>& rows, const std::vector<int>& counts) {
-  const auto smallest = row_of_each(rows, [](const Row& a, const Row& b) { return doublings_of(a) < doublings_of(b); });
+  constexpr int kDoublings = static_cast<int>(hardware::SoftwareFeature::kShared);
+  std::map<std::string, const Row*> smallest;
+  const auto within = [](const Row& row) { return row.one_server; };
+  for (const Row& row : rows) {
+    if (!within(row)) continue;
+    const Row*& least = smallest[row.group];
+    if (least == nullptr || row.features[kDoublings] < least->features[kDoublings]) least = &row;
+  }
   std::vector<std::pair<double, double>> slopes;
   for (const Row& row : rows) {
-    if (!row.one_server || counts[row.source] == 0) continue;
+    if (!within(row) || counts[row.source] == 0) continue;
     const Row& least = *smallest.at(row.group);
-    const double doublings = doublings_of(row) - doublings_of(least);
+    const double doublings = row.features[kDoublings] - least.features[kDoublings];
     if (doublings <= 0) continue;
     const double more = (row.measured - predicted(row, 0).first) - (least.measured - predicted(least, 0).first);
     slopes.emplace_back(more / doublings, row.weight * counts[row.source]);
@@ -91,23 +79,14 @@ double sharing(const std::vector<Row>& rows, const std::vector<int>& counts) {
   return slopes.empty() ? 0 : weighted_quantile(std::move(slopes), 0.5);
 }
 
-/// What replicas on several servers take: in every series from its largest row of one server to each of several; their
-/// median likewise, of what effects `a` leave.
-double crossing(const std::vector<Row>& rows, const std::vector<int>& counts, const Effects& a) {
-  constexpr int kServers = static_cast<int>(hardware::SoftwareFeature::kServers);
-  const auto largest =
-      row_of_each(rows, [](const Row& one, const Row& other) { return doublings_of(one) > doublings_of(other); });
-  std::vector<std::pair<double, double>> steps;
-  for (const Row& row : rows) {
-    if (row.features[kServers] == 0 || counts[row.source] == 0) continue;
-    const auto one_server = largest.find(row.group);
-    if (one_server == largest.end()) continue;
-    steps.emplace_back(residual_of(row, a) - residual_of(*one_server->second, a), row.weight * counts[row.source]);
-  }
-  return steps.empty() ? 0 : weighted_quantile(std::move(steps), 0.5);
+}  // namespace
+
+double residual_of(const Row& row, const Effects& a) {
+  return row.measured - predicted(row, factor_of(row, a).value).first;
 }
 
-Effects fit_with(const std::vector<Row>& rows, const std::vector<int>& counts, const Held& held) {
+Effects fit(const std::vector<Row>& rows, const std::vector<int>& counts) {
+  const double held = sharing(rows, counts);
   constexpr double kSmallest = 0.02;  // residuals below count alike
   Effects a = Effects::Zero();
   for (int round = 0; round < 40; ++round) {
@@ -131,20 +110,6 @@ Effects fit_with(const std::vector<Row>& rows, const std::vector<int>& counts, c
     if (moved < 1e-4) break;
   }
   return a;
-}
-
-}  // namespace
-
-double residual_of(const Row& row, const Effects& a) {
-  return row.measured - predicted(row, factor_of(row, a).value).first;
-}
-
-Effects fit(const std::vector<Row>& rows, const std::vector<int>& counts) {
-  using hardware::SoftwareFeature;
-  const double shared = sharing(rows, counts);
-  const Effects first = fit_with(rows, counts, {{SoftwareFeature::kShared, shared}, {SoftwareFeature::kServers, 0}});
-  const double servers = crossing(rows, counts, first);
-  return fit_with(rows, counts, {{SoftwareFeature::kShared, shared}, {SoftwareFeature::kServers, servers}});
 }
 
 }  // namespace ddlsim::learn

@@ -120,10 +120,14 @@ Time wall_clock_of(const Communicator& c, primitives::CollectiveOp op) {
   return microseconds(measured.base + hop * rounds * static_cast<double>(c.gpus_per_node() - 1));
 }
 
-Time taken_by_staging(const Communicator& c, const CollectiveLibrary& library) {
-  constexpr double kTaken = 0.8;
-  if (library.kind != CollectiveLibraryKind::kNccl || c.fabric != GpuFabric::kHostMemory) return Time::zero();
-  return bytes(kTaken) / effective_rates(c, library).intra;
+Time taken_beside(const Communicator& c, const CollectiveLibrary& library, bool narrow) {
+  constexpr double kByStaging = 0.8;
+  constexpr double kByNetwork = 0.4;
+  if (library.kind != CollectiveLibraryKind::kNccl) return Time::zero();
+  const EffectiveRates rates = effective_rates(c, library);
+  if (c.fabric == GpuFabric::kHostMemory) return bytes(kByStaging) / rates.intra;
+  const bool seen = c.nodes > 1 && narrow && !c.tuning_assumed && c.generation < GpuGeneration::kHopper;
+  return seen ? bytes(kByNetwork) / rates.inter : Time::zero();
 }
 
 Time growth_of(const Communicator& c) {

@@ -56,12 +56,17 @@ struct Latencies {
 [[nodiscard]] Latencies latencies_of(const Communicator& c, std::size_t p);
 /// Beside the tuner's latencies, which rank algorithms and are no wall clock: the same for every candidate.
 [[nodiscard]] Time wall_clock_of(const Communicator& c, primitives::CollectiveOp op);
-/// What kernels lose for every byte that passes beside them through the host's memory: none on other ways, nor where
-/// another library stages. With NCCL_P2P_DISABLE what BERT, GNMT, ResNet-50 and SSD take longer on two GPUs than on one
-/// grows with their gradients alone, however long backward could hide them: as many bytes at 3.7 (A100) to 8 GB/s
+/// What kernels lose for every byte that passes beside them: none on other ways, nor where another library moves it.
+///
+/// Through the host's memory: with NCCL_P2P_DISABLE what BERT, GNMT, ResNet-50 and SSD take longer on two GPUs than on
+/// one grows with their gradients alone, however long backward could hide them: as many bytes at 3.7 (A100) to 8 GB/s
 /// (V100), 6.4 in the geometric mean of seven boxes (lambda_ngc2209, lambda_ngc2020), where collectives alone reach 5:
 /// four fifths of their time.
-[[nodiscard]] Time taken_by_staging(const Communicator& c, const CollectiveLibrary& library);
+///
+/// Between servers, `narrow`: in training in 16 bits, whose kernels are short and bound by memory, two fifths of their
+/// time. Given all rows of one server, rows of several are nearest with 0.3 to 0.6 (bench/accuracy/README.md); none is
+/// seen in 32 bits, nor from Hopper on.
+[[nodiscard]] Time taken_beside(const Communicator& c, const CollectiveLibrary& library, bool narrow);
 /// What large messages take besides, for each doubling.
 [[nodiscard]] Time growth_of(const Communicator& c);
 

@@ -253,9 +253,11 @@ class Pricing {
     });
     if (sums != plan_.groups.end()) {
       const auto& model = step.groups[static_cast<std::size_t>(sums - plan_.groups.begin())];
+      // Shards of weights that are gathered ahead show nothing of it (llm_foundry).
+      const bool narrow = !is_single(job_.precision) && job_.parallel.zero < 3;
       step.sm_share = sm_share_of(job_, model->communicator());
       step.memory_per_wire_byte = bytes(kAccessesPerByte) / job_.cluster.node.gpu.memory_bandwidth +
-                                  taken_by_staging(model->communicator(), library);
+                                  taken_beside(model->communicator(), library, narrow);
     }
     return {};
   }

@@ -97,8 +97,6 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kFourBits, job.precision == Precision::kFp4 ? 1 : 0);
   set(Feature::kNoProfile, gpu.profiles->empty() ? 1 : 0);
   set(Feature::kShared, portable_log2(static_cast<double>(std::max<std::int64_t>(job.cluster.gpus_per_node, 1))));
-  const bool between_servers = job.cluster.nodes > 1 && job.strategy.kind == StrategyKind::kAllReduce;
-  set(Feature::kServers, half && between_servers && !splits_model(job.parallel) ? 1 : 0);
   const auto& year = job.software_year.get();
   const double years = job.software && year ? std::max(job.software->newest - *year, 0.0) / 3 : 0;
   set(Feature::kYears, years);

@@ -46,7 +46,6 @@ enum class SoftwareFeature : std::uint8_t {
   kFourBits,         // and 1 more for those of 4
   kNoProfile,        // 1 for GPUs without a profile of their architecture
   kShared,           // doublings of the GPUs that share a server
-  kServers,          // 1 where whole replicas on several servers train in 16 bits or fewer and sum their gradients
   kYears,            // years of age at `SoftwareProfile::newest`, over 3; never below 0
   kSmallKernels,     // on layers of small kernels: 1, half of it where blocks of 16 bits are fused
   // Of memory: on kernels bound by it alone.
@@ -56,7 +55,7 @@ enum class SoftwareFeature : std::uint8_t {
                  // 0 where not; 0.5: nobody says
 };
 
-inline constexpr Choices<SoftwareFeature, 17> kSoftwareFeatures{{
+inline constexpr Choices<SoftwareFeature, 16> kSoftwareFeatures{{
     {"always", SoftwareFeature::kAlways},
     {"attention", SoftwareFeature::kAttention},
     {"convolution", SoftwareFeature::kConvolution},
@@ -68,7 +67,6 @@ inline constexpr Choices<SoftwareFeature, 17> kSoftwareFeatures{{
     {"four-bits", SoftwareFeature::kFourBits},
     {"no-profile", SoftwareFeature::kNoProfile},
     {"shared", SoftwareFeature::kShared},
-    {"servers", SoftwareFeature::kServers},
     {"years", SoftwareFeature::kYears},
     {"small-kernels", SoftwareFeature::kSmallKernels},
     {"memory-32-bits", SoftwareFeature::kMemory32},

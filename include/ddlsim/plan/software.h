@@ -7,9 +7,6 @@
 //   memory-32-bits  1 in FP32 and TF32 from Ampere on, whatever TF32's rate: both move 4 bytes a number by the same
 //                  kernels. Learnt from TF32; of FP32 on such GPUs no row is published
 //   shared         log2 of the GPUs per server
-//   servers        1 of all-reduce between servers where every GPU has the whole model and trains in 16 bits or fewer:
-//                  what of the exchange hides less than the model says, and waits for the slowest server. In 32 bits
-//                  steps are three times as long, and series show a third of it, which is left
 //   memory-fused, convolution  half of the effect where nobody says: what is planned may run either way
 //   wide-convolution  log2(peak of 16 bits / peak of FP32) - 3 within 0 and 1, of convolutional networks in 16 bits
 //   years          (newest - software's year) / 3, never below 0; who states no year counts as new

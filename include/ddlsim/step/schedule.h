@@ -20,7 +20,7 @@
 //   whichever is longer; stale ones wait for the slowest once in `staleness` + 1 steps.
 // - contention: a running collective holds a share of the GPU's multiprocessors and moves every byte that crosses a
 //   link through its memory; kernels beside it have what is left, and at least a tenth. Of one through the host's
-//   memory they have a fifth (lib/cost/nccl_tuning.h).
+//   memory they have a fifth, of NCCL's between servers three fifths in 16 bits before Hopper (lib/cost/nccl_tuning.h).
 // - accumulation: all but the last forward and backward pass of a step send nothing.
 // - jitter: cost/straggler.h, on the GPU time of a synchronous step.
 // The input of the next step is copied meanwhile. It shares the host link with pulled weights; what input and pulled

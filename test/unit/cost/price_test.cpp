@@ -34,6 +34,34 @@ TEST_CASE("price: what a running collective takes from its GPU", "[unit][cost]")
   CHECK(step.rows.front().sent / row.size == Approx(2 * 7.0 / 8));
 }
 
+TEST_CASE("price: kernels lose by what passes beside them between servers and through the host", "[unit][cost]") {
+  const auto taken = [](const std::string& node, Precision precision, int zero, std::int64_t nodes, bool peers = true) {
+    plan::Job job;
+    job.model = catalog().model("resnet50").value();
+    job.cluster.node = catalog().node(node).value();
+    job.cluster.gpus_per_node = 8;
+    job.cluster.nodes = nodes;
+    job.cluster.node.peer_to_peer = peers;
+    if (!peers) job.cluster.node.gpu_interconnect = hardware::Interconnect::kPcie;
+    job.batch = 64;
+    job.precision = precision;
+    job.parallel.zero = zero;
+    const auto plan = std::make_shared<const plan::StepPlan>(plan::lower(job).value());
+    const cost::LayerPrices layers = cost::price_layers(job, *plan, {1, 1}).value();
+    const cost::PricedStep step = cost::price(job, plan, layers).value();
+    const auto rates = cost::effective_rates(step.groups.front()->communicator(), cost::collective_library_of(job));
+    const Time more = step.memory_per_wire_byte - bytes(3) / job.cluster.node.gpu.memory_bandwidth;
+    return more / (bytes(1) / (peers ? rates.inter : rates.intra));  // of the exchange's time
+  };
+  CHECK(taken("dgx1-v100", Precision::kFp16, 0, 2) == Approx(0.4));
+  CHECK(taken("dgx-a100", Precision::kBf16, 1, 4) == Approx(0.4));
+  for (const double none : {taken("dgx1-v100", Precision::kFp16, 0, 1), taken("dgx1-v100", Precision::kFp32, 0, 2),
+                            taken("dgx-a100", Precision::kBf16, 3, 2), taken("dgx-h100", Precision::kBf16, 0, 2)}) {
+    CHECK(none == Approx(0).margin(1e-9));
+  }
+  CHECK(taken("dgx1-v100", Precision::kFp32, 0, 1, false) == Approx(0.8));
+}
+
 TEST_CASE("price: gradients are added up at the memory's rate, without a profile too", "[unit][cost]") {
   plan::Job job;
   job.model = catalog().model("resnet50").value();

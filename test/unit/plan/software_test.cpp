@@ -118,20 +118,6 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   CHECK(feature(job, SoftwareFeature::kNoProfile) == 1);
   job.cluster.gpus_per_node = 8;
   CHECK(feature(job, SoftwareFeature::kShared) == Approx(3));
-  job.strategy.kind = plan::StrategyKind::kAllReduce;
-  CHECK(feature(job, SoftwareFeature::kServers) == 0);
-  job.cluster.nodes = 2;
-  const Precision single = job.precision;
-  CHECK(feature(job, SoftwareFeature::kServers) == 0);
-  job.precision = Precision::kFp16;
-  CHECK(feature(job, SoftwareFeature::kServers) == 1);
-  job.parallel.tensor = 2;
-  CHECK(feature(job, SoftwareFeature::kServers) == 0);
-  job.parallel.tensor = 1;
-  job.strategy.kind = plan::StrategyKind::kPs;
-  CHECK(feature(job, SoftwareFeature::kServers) == 0);
-  job.cluster.nodes = 1;
-  job.precision = single;
   CHECK(feature(job, SoftwareFeature::kSmallKernels) == 1);
   // From Ampere on, in TF32 and FP32, whatever the rates are.
   hardware::Gpu& gpu = job.cluster.node.gpu;
