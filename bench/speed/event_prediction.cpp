@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ddlsim/io/catalog.h"
+#include "catalog.h"
 #include "ddlsim/whatif/predict.h"
 
 namespace {
@@ -12,7 +12,7 @@ namespace {
 using namespace ddlsim;
 
 whatif::Scenario scenario(const std::string& strategy, const std::string& jobs) {
-  static const io::Catalog catalog = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
+  const io::Catalog& catalog = test::learnt_catalog();
   const std::vector<whatif::Override> settings{
       {"model", "resnet50", {}},  {"node", "dgx1-v100", {}},  {"nodes", "128", {}},
       {"network", "25 Gb/s", {}}, {"strategy", strategy, {}}, {"fidelity", "event", {}},

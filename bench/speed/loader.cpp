@@ -3,7 +3,7 @@
 #include <benchmark/benchmark.h>
 #include <string>
 
-#include "ddlsim/io/catalog.h"
+#include "catalog.h"
 #include "ddlsim/whatif/shared_loaders.h"
 
 namespace {
@@ -11,7 +11,7 @@ namespace {
 using namespace ddlsim;
 
 void shared(benchmark::State& state, const char* policy) {
-  static const io::Catalog catalog = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
+  const io::Catalog& catalog = test::learnt_catalog();
   io::JobsFile file = whatif::load_jobs(catalog, "synergy").value();
   file.server.nodes = 1000;
   file.draw->jobs = 10'000;

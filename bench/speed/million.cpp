@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "ddlsim/io/catalog.h"
+#include "catalog.h"
 #include "ddlsim/whatif/compare.h"
 
 namespace {
@@ -13,18 +13,13 @@ namespace {
 using namespace ddlsim;
 using whatif::Override;
 
-const io::Catalog& catalog() {
-  static const io::Catalog catalog = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
-  return catalog;
-}
-
 void asked(benchmark::State& state, std::vector<Override> job, const char* nodes) {
   job.push_back({"node", "dgx-h100", {}});
   job.push_back({"nodes", nodes, {}});
   job.push_back({"network.oversubscription", "2", {}});
   const std::vector<whatif::Change> changes{{.name = {}, .overrides = {{"network.oversubscription", "7", {}}}}};
   for (auto _ : state) {
-    const auto answer = whatif::compare(catalog(), job, changes);
+    const auto answer = whatif::compare(test::learnt_catalog(), job, changes);
     if (!answer) {
       state.SkipWithError("no answer");
       return;

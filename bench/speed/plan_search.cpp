@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ddlsim/io/catalog.h"
+#include "catalog.h"
 #include "ddlsim/whatif/plan_search.h"
 
 namespace {
@@ -12,7 +12,7 @@ namespace {
 using namespace ddlsim;
 
 void searched(benchmark::State& state, const char* model, const char* node, const char* nodes, const char* batch) {
-  static const io::Catalog catalog = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
+  const io::Catalog& catalog = test::learnt_catalog();
   const std::vector<whatif::Override> settings{
       {"model", model, {}}, {"node", node, {}}, {"nodes", nodes, {}}, {"global_batch", batch, {}}};
   std::int64_t plans = 0;

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "ddlsim/io/catalog.h"
+#include "catalog.h"
 #include "ddlsim/whatif/recommend.h"
 
 namespace {
@@ -13,7 +13,7 @@ namespace {
 using namespace ddlsim;
 
 void recommended(benchmark::State& state, bool predict_all) {
-  static const io::Catalog catalog = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
+  const io::Catalog& catalog = test::learnt_catalog();
   const std::vector<whatif::Override> settings{{"model", "resnet50", {}},
                                                {"precision", "fp16", {}},
                                                {"global_batch", "1024", {}},

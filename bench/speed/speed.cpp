@@ -7,9 +7,9 @@
 #include <array>
 #include <vector>
 
+#include "catalog.h"
 #include "ddlsim/cost/pai.h"
 #include "ddlsim/cost/price.h"
-#include "ddlsim/io/catalog.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/whatif/compare.h"
 #include "ddlsim/whatif/fleet.h"
@@ -23,17 +23,12 @@ namespace {
 
 using namespace ddlsim;
 
-const io::Catalog& catalog() {
-  static const io::Catalog all = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
-  return all;
-}
-
 std::vector<whatif::Override> job() {
   return {{"model", "resnet50", {}}, {"node", "dgx1-v100", {}}, {"nodes", "4", {}}, {"network", "25 Gb/s", {}}};
 }
 
 void aggregate_batch(benchmark::State& state) {
-  const auto population = catalog().population("pai_2019").value();
+  const auto population = test::learnt_catalog().population("pai_2019").value();
   std::vector<cost::PaiJob> jobs;
   for (std::uint64_t i = 0; i < 4096; ++i) jobs.push_back(whatif::draw_job(population, 1, i));
   std::vector<cost::PaiStep> steps(jobs.size());
@@ -57,7 +52,7 @@ void analytic(benchmark::State& state, const char* model, const char* strategy, 
   settings.push_back({"model", model, {}});
   settings.push_back({"strategy", strategy, {}});
   settings.push_back({"nodes", nodes, {}});
-  const whatif::Scenario scenario = whatif::resolve(catalog(), settings).value();
+  const whatif::Scenario scenario = whatif::resolve(test::learnt_catalog(), settings).value();
   for (auto _ : state) benchmark::DoNotOptimize(whatif::predict(scenario));
   state.SetItemsProcessed(state.iterations());
 }
@@ -70,7 +65,7 @@ void time_alone(benchmark::State& state, const char* strategy) {
   std::vector<whatif::Override> settings = job();
   settings.push_back({"strategy", strategy, {}});
   settings.push_back({"nodes", "128", {}});
-  const whatif::Scenario scenario = whatif::resolve(catalog(), settings).value();
+  const whatif::Scenario scenario = whatif::resolve(test::learnt_catalog(), settings).value();
   whatif::Predictor predictor;
   for (auto _ : state) benchmark::DoNotOptimize(predictor.step_time(scenario));
   state.SetItemsProcessed(state.iterations());
@@ -83,7 +78,7 @@ void kept(benchmark::State& state, const char* strategy) {
   std::vector<whatif::Override> settings = job();
   settings.push_back({"strategy", strategy, {}});
   settings.push_back({"nodes", "128", {}});
-  const whatif::Scenario scenario = whatif::resolve(catalog(), settings).value();
+  const whatif::Scenario scenario = whatif::resolve(test::learnt_catalog(), settings).value();
   whatif::Predictor predictor;
   for (auto _ : state) benchmark::DoNotOptimize(predictor.predict(scenario));
   state.SetItemsProcessed(state.iterations());
@@ -94,7 +89,7 @@ BENCHMARK_CAPTURE(kept, ps, "ps")->Name("analytic prediction, prices known, ResN
 
 /// What a Predictor keeps.
 void layers_priced(benchmark::State& state) {
-  const whatif::Scenario scenario = whatif::resolve(catalog(), job()).value();
+  const whatif::Scenario scenario = whatif::resolve(test::learnt_catalog(), job()).value();
   const plan::StepPlan plan = plan::lower(scenario).value();
   for (auto _ : state) benchmark::DoNotOptimize(cost::price_layers(scenario, plan, {0.5, 2}));
   state.SetItemsProcessed(state.iterations());
@@ -103,7 +98,7 @@ BENCHMARK(layers_priced)->Name("pricing the layers of ResNet-50, by profile");
 
 void what_would_help(benchmark::State& state) {
   const auto settings = job();
-  for (auto _ : state) benchmark::DoNotOptimize(whatif::what_would_help(catalog(), settings));
+  for (auto _ : state) benchmark::DoNotOptimize(whatif::what_would_help(test::learnt_catalog(), settings));
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(what_would_help)->Name("what-if without a change, files read before");
@@ -112,7 +107,7 @@ BENCHMARK_CAPTURE(analytic, bert, "bert_large", "allreduce", "4")
     ->Name("analytic prediction, BERT-Large, all-reduce, 32 GPUs");
 
 void collective(benchmark::State& state) {
-  const auto cluster = whatif::resolve(catalog(), job()).value();
+  const auto cluster = whatif::resolve(test::learnt_catalog(), job()).value();
   const auto model = cost::CollectiveModel::create(cost::communicator_of(cluster)).value();
   double size = 8;
   for (auto _ : state) {
@@ -125,7 +120,7 @@ BENCHMARK(collective)->Name("cost of one all-reduce, NCCL");
 
 void resolve_scenario(benchmark::State& state) {
   const auto settings = job();
-  for (auto _ : state) benchmark::DoNotOptimize(whatif::resolve(catalog(), settings));
+  for (auto _ : state) benchmark::DoNotOptimize(whatif::resolve(test::learnt_catalog(), settings));
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(resolve_scenario)->Name("resolving a scenario, files read before");
@@ -134,8 +129,8 @@ BENCHMARK(resolve_scenario)->Name("resolving a scenario, files read before");
 void fleet_study(benchmark::State& state, bool draw, bool what_if) {
   constexpr std::int64_t kJobs = 1'000'000;
   std::vector<cost::PaiJob> jobs(1000);
-  const auto population = catalog().population("pai_2019").value();
-  const auto setting = catalog().setting(population.setting).value();
+  const auto population = test::learnt_catalog().population("pai_2019").value();
+  const auto setting = test::learnt_catalog().setting(population.setting).value();
   const whatif::JobDrawer drawer(population, 1);
   drawer.draw(0, jobs);
   for (auto _ : state) {

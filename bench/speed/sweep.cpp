@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ddlsim/io/catalog.h"
+#include "catalog.h"
 #include "ddlsim/io/result_store.h"
 #include "ddlsim/report/sweep.h"
 #include "ddlsim/whatif/sweep.h"
@@ -31,7 +31,7 @@ whatif::Grid points() {
 }
 
 void swept(benchmark::State& state, SweepDetail detail, int threads) {
-  static const io::Catalog catalog = io::Catalog::open(DDLSIM_SOURCE_DATA).value();
+  const io::Catalog& catalog = test::learnt_catalog();
   const whatif::Grid grid = points();
   std::int64_t rows = 0;
   const auto take = [&](std::span<const answer::SweepRow> some, const whatif::SweepProgress&) -> Expected<void> {

@@ -184,7 +184,7 @@ TEST_CASE("loader: threads that move messages between servers are not the loader
   job.strategy.kind = plan::StrategyKind::kAllReduce;
   const double alone = loader_share(job).cores;
   job.cluster.nodes = 2;
-  const double threads = job.cluster.node.host.threads;
+  const auto threads = static_cast<double>(job.cluster.node.host.threads);
   const double all = filled_cores(job.cluster.node.host, threads);
   CHECK(alone - loader_share(job).cores == Approx(all / threads));
   job.strategy.kind = plan::StrategyKind::kPs;  // its transport is gRPC's
