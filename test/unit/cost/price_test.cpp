@@ -39,10 +39,9 @@ TEST_CASE("price: kernels lose by what passes beside them between servers and th
     plan::Job job;
     job.model = catalog().model("resnet50").value();
     job.cluster.node = catalog().node(node).value();
-    job.cluster.gpus_per_node = 8;
+    job.cluster.gpus_per_node = peers ? 8 : 4;
     job.cluster.nodes = nodes;
     job.cluster.node.peer_to_peer = peers;
-    if (!peers) job.cluster.node.gpu_interconnect = hardware::Interconnect::kPcie;
     job.batch = 64;
     job.precision = precision;
     job.parallel.zero = zero;
@@ -59,7 +58,7 @@ TEST_CASE("price: kernels lose by what passes beside them between servers and th
                             taken("dgx-a100", Precision::kBf16, 3, 2), taken("dgx-h100", Precision::kBf16, 0, 2)}) {
     CHECK(none == Approx(0).margin(1e-9));
   }
-  CHECK(taken("dgx1-v100", Precision::kFp32, 0, 1, false) == Approx(0.8));
+  CHECK(taken("pcie-4xv100", Precision::kFp32, 0, 1, false) == Approx(0.8));
 }
 
 TEST_CASE("price: gradients are added up at the memory's rate, without a profile too", "[unit][cost]") {
