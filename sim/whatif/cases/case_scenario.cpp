@@ -101,8 +101,8 @@ std::string horovod_of(const io::Case& one) {
   constexpr double kSince = 2020.9;
   const std::string framework = lower_case(one.framework);
   const bool stated = has(framework, "mxnet") && !has(one.source, "DLPerf");
-  const bool old =
-      has_any(framework, {"tensorflow 1.x", "horovod 0.1"}) || software_year_of(one).value_or(kSince) < kSince;
+  const bool by_year = has(framework, "tensorflow 1.x") || software_year_of(one).value_or(kSince) < kSince;
+  const bool old = has(framework, "horovod 0.") ? has_any(framework, {"horovod 0.1", "horovod 0.20"}) : by_year;
   return old && !stated ? "horovod-2018" : "horovod";
 }
 

@@ -171,11 +171,11 @@ TEST_CASE("case: Horovod over MPI, TensorFlow's strategies, and Ethernet without
   io::Case one = row();
   one.framework = "TensorFlow 1.8, tf_cnn_benchmarks, Horovod 0.13.2";
   one.architecture = "allreduce(horovod)";
-  CHECK(said(one, "strategy") == "horovod");
+  CHECK(said(one, "strategy") == "horovod-2018");
   one.extra["backend"] = "Intel MPI 2017 (DAPL)";
   CHECK(said(one, "strategy") == "horovod-mpi");
   one.extra["backend"] = "NCCL (launched by mpirun)";
-  CHECK(said(one, "strategy") == "horovod");
+  CHECK(said(one, "strategy") == "horovod-2018");
   one = row();
   one.framework = "TensorFlow 2.3.0, official models";
   one.architecture = "allreduce(tf.distribute)";

@@ -296,19 +296,19 @@ TEST_CASE("find: both ends of what holds, in units people read", "[unit][find]")
 
 TEST_CASE("find: a network that TCP drives says what RDMA would make of it", "[unit][find]") {
   const std::vector<Override> base = overrides("model resnet50; node p3.8xlarge; nodes 4; precision fp16");
-  const auto answer = found(base, "network", "scaling_efficiency >= 90 %");
+  const auto answer = found(base, "network", "scaling_efficiency >= 80 %");
   REQUIRE(answer.over_rdma);
   REQUIRE(answer.over_rdma->reached);
   CHECK(*answer.over_rdma->value < *answer.value);
   CHECK(answer.over_rdma->text.starts_with("from "));
   CHECK_THAT(answer.notes.front(), Catch::StartsWith("network: TCP drives it at every rate"));
   const std::string rate = std::to_string(*answer.over_rdma->value * 8e-9) + " Gb/s";
-  CHECK(with(base, {{"network", rate}, {"network.transport", "roce"}}).scaling_efficiency >= 0.9 - 1e-4);
+  CHECK(with(base, {{"network", rate}, {"network.transport", "roce"}}).scaling_efficiency >= 0.8 - 1e-4);
   // Who says what drives it asked for that.
   auto said = base;
   said.push_back({"network.transport", "tcp", {}});
-  CHECK_FALSE(found(said, "network", "scaling_efficiency >= 90 %").over_rdma);
-  CHECK_FALSE(found(base, "batch", "scaling_efficiency >= 90 %").over_rdma);
+  CHECK_FALSE(found(said, "network", "scaling_efficiency >= 80 %").over_rdma);
+  CHECK_FALSE(found(base, "batch", "scaling_efficiency >= 80 %").over_rdma);
 }
 
 TEST_CASE("find: as surely as is asked for", "[unit][find]") {
