@@ -63,6 +63,11 @@ Rate rate_of(Bandwidth bandwidth, DataSize size) {
   return size > DataSize::zero() ? per_second(bandwidth.in(bytes_per_second) / size.in(bytes)) : Rate::infinity();
 }
 
+/// Parameter servers' messages are gRPC's, which sleeps while there are none.
+bool moves_messages(const plan::Job& job) {
+  return job.cluster.nodes > 1 && job.strategy.kind != plan::StrategyKind::kPs;
+}
+
 }  // namespace
 
 double lru_hit(double cached, std::int64_t servers) {
@@ -129,14 +134,6 @@ LoaderWork loader_work(const plan::Input& input, const hardware::Host& host) {
   }
   return work;
 }
-
-namespace {
-
-bool moves_messages(const plan::Job& job) {
-  return job.cluster.nodes > 1 && job.strategy.kind != plan::StrategyKind::kPs;
-}
-
-}  // namespace
 
 LoaderShare loader_share(const plan::Job& job) {
   const plan::Input& input = job.input;

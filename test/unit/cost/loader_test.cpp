@@ -56,6 +56,18 @@ double simulated_hit(double cached, std::size_t servers, std::size_t samples, in
   return static_cast<double>(hits) / static_cast<double>(reads);
 }
 
+/// 8 cores of two threads, of which the second fills a quarter of one.
+hardware::Host ten_cores_worth() {
+  hardware::Cpu cpu;
+  cpu.cores = 8;
+  cpu.threads_per_core = 2;
+  cpu.second_thread = 0.25;
+  hardware::Host host;
+  host.cpu = cpu;
+  host.threads = 16;
+  return host;
+}
+
 std::vector<std::map<std::string, std::string>> rows_of(const std::string& name, std::vector<std::string> columns) {
   const std::string path = std::string(DDLSIM_SOURCE_DATA) + "/test/data/loader/" + name;
   std::ifstream stream(path);
@@ -151,26 +163,14 @@ TEST_CASE("loader: Python augments as torchvision does, GPUs leave the host half
 }
 
 TEST_CASE("loader: second threads fill what cores leave", "[unit][loader]") {
-  hardware::Cpu cpu;
-  cpu.cores = 8;
-  cpu.threads_per_core = 2;
-  cpu.second_thread = 0.25;
-  hardware::Host host;
-  host.cpu = cpu;
-  host.threads = 16;
+  const hardware::Host host = ten_cores_worth();
   CHECK(filled_cores(host, 4) == 4);
   CHECK(filled_cores(host, 12) == 9);
   CHECK(filled_cores(host, 100) == 10);
 }
 
 TEST_CASE("loader: threads that move messages between servers are not the loaders'", "[unit][loader]") {
-  hardware::Cpu cpu;
-  cpu.cores = 8;
-  cpu.threads_per_core = 2;
-  cpu.second_thread = 0.25;
-  hardware::Host host;
-  host.cpu = cpu;
-  host.threads = 16;  // 10 cores' worth
+  const hardware::Host host = ten_cores_worth();
   CHECK(cores_beside_training(host, 4) == Approx(9.6));
   CHECK(cores_beside_training(host, 4, 4) == Approx(10 * 12.0 / 16 - 0.4));
   CHECK(cores_beside_training(host, 4, 16) == Approx(1));  // the least: a tenth of all

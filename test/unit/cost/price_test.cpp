@@ -55,7 +55,8 @@ TEST_CASE("price: kernels lose by what passes beside them between servers and th
   CHECK(taken("dgx1-v100", Precision::kFp16, 0, 2) == Approx(0.4));
   CHECK(taken("dgx-a100", Precision::kBf16, 1, 4) == Approx(0.4));
   for (const double none : {taken("dgx1-v100", Precision::kFp16, 0, 1), taken("dgx1-v100", Precision::kFp32, 0, 2),
-                            taken("dgx-a100", Precision::kBf16, 3, 2), taken("dgx-h100", Precision::kBf16, 0, 2)}) {
+                            taken("dgx-a100", Precision::kBf16, 3, 2), taken("dgx-h100", Precision::kBf16, 0, 2),
+                            taken("mi300x-8gpu", Precision::kBf16, 0, 2)}) {
     CHECK(none == Approx(0).margin(1e-9));
   }
   CHECK(taken("pcie-4xv100", Precision::kFp32, 0, 1, false) == Approx(0.8));

@@ -254,41 +254,6 @@ TEST_CASE("case: NVIDIA's containers for PyTorch run fp32 in TF32 where the GPU 
   CHECK(said(one, "precision") == "fp32");  // V100
 }
 
-TEST_CASE("case: frameworks and their servers", "[unit][whatif]") {
-  io::Case one = row();
-  CHECK(said(one, "strategy") == "pytorch-ddp");
-  one.framework = "PyTorch 2.1 Gloo";
-  CHECK(said(one, "strategy") == "pytorch-ddp-gloo");
-  one.architecture = "allreduce(horovod)";
-  CHECK(said(one, "strategy") == "horovod");
-  one.framework = "TensorFlow 1.x tf_cnn_benchmarks";
-  CHECK(said(one, "strategy") == "horovod-2018");
-  for (const auto& [framework, way] : std::vector<std::pair<std::string, std::string>>{
-           {"PyTorch 1.6.0, Horovod 0.19.2", "horovod-2018"},
-           {"PyTorch 1.6.0, Horovod 0.21.0", "horovod"},
-           {"NGC TensorFlow 1.15 (20.03)+Horovod", "horovod-2018"},
-           {"NGC TensorFlow 2.4 (21.02)+Horovod", "horovod"},
-           {"NGC MXNet 1.6 (20.03)+Horovod", "horovod"},  // states how long it waits
-           {"NVIDIA MXNet 20.06", "horovod"}}) {
-    CAPTURE(framework);
-    one.framework = framework;
-    CHECK(said(one, "strategy") == way);
-  }
-  one.source = "github:Oneflow-Inc/DLPerf:NVIDIADeepLearningExamples/MxNet/Classification/RN50v1.5/README.md";
-  CHECK(said(one, "strategy") == "horovod-2018");
-  one.source.clear();
-  one.framework = "TensorFlow 1.x tf_cnn_benchmarks";
-  one.extra = {{"xla", "true"}};
-  CHECK(said(one, "strategy") == "horovod-xla");
-  one.architecture = "ps";
-  one.extra = {{"num_ps", "2"}, {"ps_colocated", "true"}, {"variable_update", "distributed_replicated"}};
-  CHECK(said(one, "strategy") == "tf-distributed-replicated");
-  CHECK(said(one, "strategy.servers") == "2");
-  CHECK(said(one, "strategy.colocated") == "yes");
-  one.extra = {{"grad_accum", "4"}};
-  CHECK(said(one, "strategy.accumulation") == "4");
-}
-
 TEST_CASE("case: the server is the one that fits what is said", "[unit][whatif]") {
   io::Case one = row();
   one.intra_interconnect = "NVLink2 hybrid-cube-mesh(300GB/s)";
