@@ -153,7 +153,7 @@ void add_rows_of(const Job& job, const SplitModel& split, const RowsByLayer& sen
     one.updated += updated;
     one.update_launches += launches_of_update(job, part.chunk);
     append(exchanged, shifted(job.parallel.zero > 0 ? sharded_rows(job, plan, split, c, part.chunk)
-                                                    : gradients_of(job, plan, split, c, part.chunk, *memo.messages),
+                                                    : gradients_of(job, plan, split, c, part.chunk, memo.messages),
                               part.first));
     const auto add = [&](std::vector<Row> rows) { append(others, shifted(std::move(rows), part.first)); };
     if (job.parallel.offload_optimizer) add(offload_rows(job, plan, split, c, part.chunk, updated));
@@ -253,10 +253,10 @@ Expected<StepPlan> lowered(const Job& job, Memo& memo, Lowered how) {
   if (auto classed = add_classes(job, split->layers, how, plan, memo); !classed) {
     return tl::unexpected<Error>(classed.error());
   }
-  if (how == Lowered::kWhole || how == Lowered::kPasses) split->rows = rows_sent(job, plan, *split);
-  if (how == Lowered::kWhole || how == Lowered::kExchange) add_rows(job, *split, plan, memo);
+  if (has_passes(how)) split->rows = rows_sent(job, plan, *split);
+  if (has_exchange(how)) add_rows(job, *split, plan, memo);
   if (how == Lowered::kPasses) add_sent(job, *split, plan);
-  if (how == Lowered::kWhole || how == Lowered::kOutline) add_memory(job, *split, plan, memo);
+  if (has_memory(how)) add_memory(job, *split, plan, memo);
   return plan;
 }
 
@@ -318,18 +318,19 @@ Expected<StepPlan> lower(const Job& job) {
   return lowered(job, memo, Lowered::kWhole);
 }
 
-Expected<StepPlan> lower(const Job& job, KeptMessages& kept) {
-  Memo memo;
-  memo.messages = &kept;
-  return lowered(job, memo, Lowered::kWhole);
-}
-
 Lowerer::Lowerer() : memo_(std::make_unique<Memo>()) {}
 Lowerer::~Lowerer() = default;
 Lowerer::Lowerer(Lowerer&&) noexcept = default;
 Lowerer& Lowerer::operator=(Lowerer&&) noexcept = default;
 
 Expected<StepPlan> Lowerer::lower(const Job& job) { return lowered(job, *memo_, Lowered::kWhole); }
+
+Expected<StepPlan> Lowerer::timed(const Job& job) { return lowered(job, *memo_, Lowered::kTimed); }
+
+std::size_t Lowerer::kept() const {
+  return memo_->models.size() + memo_->shards.size() + memo_->cuts.size() + memo_->starts.size() +
+         memo_->in_flight.size() + memo_->kept.size();
+}
 
 Expected<HeldLayers> Lowerer::held(const Job& job) {
   const auto plan = lowered(job, *memo_, Lowered::kOutline);

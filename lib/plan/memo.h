@@ -1,5 +1,5 @@
-// What lowerings of jobs that differ in their splits alone have in common (plan/lower.h, Lowerer): layers as they are
-// cut, where stages begin, what layers keep. Private to the room.
+// What lowerings of jobs have in common (plan/lowerer.h): layers as they are cut, where stages begin, what layers keep.
+// Private to the room.
 #pragma once
 
 #include <compare>
@@ -86,8 +86,7 @@ using Layers = std::vector<workload::Layer>;
 
 /// Everything here lives as long as the memo, so that addresses name it.
 struct Memo {
-  KeptMessages own_messages;
-  KeptMessages* messages = &own_messages;
+  KeptMessages messages;
   std::map<std::tuple<const workload::Model*, workload::Fusion, bool>,
            std::pair<std::shared_ptr<const workload::Model>, std::shared_ptr<const workload::Model>>>
       models;  // as given, as run

@@ -16,17 +16,6 @@ using hardware::SoftwareFactor;
 constexpr double kFewerWhenFused = 0.5;  // of small kernels
 constexpr double kNobodySays = 0.5;      // between code that is fused and code that is not
 
-bool has_depthwise(const workload::Model& model) {
-  if (!model.totals.convolutional) return false;
-  const auto depthwise = [](const primitives::Kernel& kernel) {
-    const auto* shape = std::get_if<primitives::ConvolutionShape>(&kernel.shape);
-    return shape != nullptr && shape->groups > 1 && shape->groups == shape->in;
-  };
-  return std::any_of(model.layers.begin(), model.layers.end(), [&](const workload::Layer& layer) {
-    return std::any_of(layer.forward.begin(), layer.forward.end(), depthwise);
-  });
-}
-
 /// 0 where tensor cores are 8 times as fast as FP32 (Volta, Turing) and less, 1 where 16 times (GA100, later data
 /// centres' chips): what convolutions read from memory to them does not keep up.
 double wide_cores(const hardware::Gpu& gpu) {
@@ -78,7 +67,7 @@ SoftwareFeatures software_features(const Job& job) {
   const bool hopper = generation == GpuGeneration::kHopper;
   const bool measured_images = hopper && totals.convolutional;
   set(Feature::kMemory32, single && generation >= GpuGeneration::kAmpere && !measured_images ? 1 : 0);
-  set(Feature::kMemoryDepthwise, has_depthwise(*job.model) ? 1 : 0);
+  set(Feature::kMemoryDepthwise, totals.convolutional && totals.depthwise ? 1 : 0);
   const double attention = half && totals.attention ? 1 : 0;
   set(Feature::kAttention, attention);
   const double convolution = half && totals.convolutional ? 1 : 0;

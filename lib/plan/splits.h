@@ -40,8 +40,12 @@ enum class Lowered : std::uint8_t {
   kOutline,   // who has which layers and what they hold: all that can be refused
   kExchange,  // who has which layers, what replicas send each other, and the updates
   kPasses,    // who has which layers, and what ranks send each other around them
+  kTimed,     // all but what they hold
   kWhole,
 };
+[[nodiscard]] constexpr bool has_passes(Lowered how) { return how == Lowered::kPasses || how >= Lowered::kTimed; }
+[[nodiscard]] constexpr bool has_exchange(Lowered how) { return how == Lowered::kExchange || how >= Lowered::kTimed; }
+[[nodiscard]] constexpr bool has_memory(Lowered how) { return how == Lowered::kOutline || how == Lowered::kWhole; }
 
 /// What ranks send around a layer, of any batch.
 struct SentRow {

@@ -132,13 +132,13 @@ Expected<void> add_stages(const Job& job, const std::shared_ptr<const Layers>& l
       const std::size_t q = position_of(pipeline, {s, part});
       one.parts.push_back({.count = first[q + 1] - first[q], .position = q, .layer = first[q]});
     }
-    if (how == Lowered::kWhole || how == Lowered::kPasses) {
+    if (has_passes(how)) {
       one.chunk = joined_chunk(layers, one.parts);
     } else {
       one.chunk = {layers, 0, layers->size()};
       for (Part& part : one.parts) part.first = part.layer;
     }
-    if (how == Lowered::kWhole || how == Lowered::kOutline) keep_in_flight(pipeline, s, one, memo);
+    if (has_memory(how)) keep_in_flight(pipeline, s, one, memo);
     one.weight_versions = weight_versions(pipeline, s);
     plan.classes.push_back(std::move(one));
   }

@@ -12,6 +12,11 @@ constexpr DataSize kFp32 = bytes(4);
 
 double as_double(std::int64_t count) { return static_cast<double>(count); }
 
+bool is_depthwise(const primitives::Kernel& kernel) {
+  const auto* shape = std::get_if<primitives::ConvolutionShape>(&kernel.shape);
+  return shape != nullptr && shape->groups > 1 && shape->groups == shape->in;
+}
+
 }  // namespace
 
 Work computed_again(const Layer& layer) {
@@ -46,6 +51,7 @@ Expected<Totals> total(const std::vector<Layer>& layers) {
     add(totals.gradient_tensors, static_cast<std::int64_t>(layer.parameters.size()));
     if (layer.sparse_gradient) totals.sparse_tables.push_back({layer.parameters.front(), layer.sparse_elements});
     totals.kernels += layer.forward_kernels + layer.backward_kernels;
+    totals.depthwise = totals.depthwise || std::any_of(layer.forward.begin(), layer.forward.end(), is_depthwise);
     if (!layer.op) continue;
     totals.attention = totals.attention || std::holds_alternative<Attention>(*layer.op) ||
                        std::holds_alternative<GroupedAttention>(*layer.op);

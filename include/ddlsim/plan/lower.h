@@ -68,7 +68,6 @@
 #include <string_view>
 
 #include "ddlsim/plan/job.h"
-#include "ddlsim/plan/messages.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
 
@@ -77,8 +76,6 @@ namespace ddlsim::plan {
 /// Errors: kUnsupported for a model without layers, for measured layers that would be cut, and for settings
 /// that contradict each other; kInvalidArgument for degrees that do not divide GPUs, layers or a layer's sizes.
 [[nodiscard]] Expected<StepPlan> lower(const Job& job);
-/// The same plan, for who asks often (plan/messages.h).
-[[nodiscard]] Expected<StepPlan> lower(const Job& job, KeptMessages& kept);
 
 /// The model as its kernels run: fused where the job says so. Errors: kInvalidArgument where totals overflow.
 [[nodiscard]] Expected<std::shared_ptr<const workload::Model>> model_as_run(const Job& job);

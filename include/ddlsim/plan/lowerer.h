@@ -1,4 +1,4 @@
-// lower() of plan/lower.h for many jobs that have a model and a cluster in common.
+// lower() of plan/lower.h for many jobs that have something in common.
 #pragma once
 
 #include <memory>
@@ -48,9 +48,9 @@ struct HeldLayers {
 /// gradients of weight and input are made when of the logits' three tensors in fp32 one is left, in a product's format.
 [[nodiscard]] DataSize beside_loss(const Job& job, DataSize loss, DataSize working);
 
-/// lower() for many jobs that differ in their splits, micro-batch, passes and servers alone: how layers are cut, where
-/// stages begin and what layers keep are worked out once for all jobs that share them. The results are those of
-/// lower().
+/// lower() for many jobs: how layers are cut, where stages begin, what layers keep and what their gradients are sent as
+/// are worked out once for all jobs that share them, most of all those of one model. The results are those of lower().
+/// It keeps all that it has worked out, and the models.
 class Lowerer {
  public:
   Lowerer();
@@ -59,6 +59,8 @@ class Lowerer {
   Lowerer& operator=(Lowerer&&) noexcept;
 
   [[nodiscard]] Expected<StepPlan> lower(const Job& job);
+  /// All that decides a step's time: without what its classes hold. The errors are those of lower().
+  [[nodiscard]] Expected<StepPlan> timed(const Job& job);
   /// Its classes with what they hold, without rows, updates and exchange. The errors are those of lower().
   [[nodiscard]] Expected<StepPlan> outline(const Job& job);
   /// Its classes with what ranks send each other around their layers, without what they hold, updates and all other
@@ -72,6 +74,9 @@ class Lowerer {
   [[nodiscard]] Expected<LayerLoads> loads(const Job& job);
   /// Of a job without stages and zero. The errors are those of lower().
   [[nodiscard]] Expected<HeldLayers> held(const Job& job);
+
+  /// How many lists, of a model's layers or stages each, are kept.
+  [[nodiscard]] std::size_t kept() const;
 
  private:
   std::unique_ptr<Memo> memo_;

@@ -1,8 +1,9 @@
 // Predictions for who asks often.
 //
-// Prices of layers depend on a plan's layers and on cost::PriceInputs alone (cost/price.h). A Predictor keeps those it
-// has worked out, so that a changed network, node count or strategy costs microseconds. The answers are those of
-// whatif/predict.h, to the bit. One Predictor serves one thread; it keeps `kKept` prices, the oldest going first.
+// Prices of layers depend on a plan's layers and on cost::PriceInputs alone (cost/price.h), and plans of one model have
+// much in common (plan/lowerer.h). A Predictor keeps what it has worked out of both, so that a changed network, node
+// count or strategy costs microseconds. The answers are those of whatif/predict.h, to the bit. One Predictor serves one
+// thread; it keeps `kKept` prices, the oldest going first, and as much of plans as is bounded.
 #pragma once
 
 #include <cstddef>

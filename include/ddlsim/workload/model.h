@@ -93,6 +93,7 @@ struct Totals {
   bool attention = false;                  // whether some layer is one
   bool recurrent = false;
   bool convolutional = false;  // whether most FLOPs are convolutions'
+  bool depthwise = false;      // whether some convolution has a group of every channel
 };
 
 /// What a layer's backward computes again of its forward: fused attention keeps no scores (Dao et al. 2022), and makes

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/lowerer.h"
 #include "ddlsim/plan/memory.h"
 #include "ddlsim/plan/parallel.h"
 #include "ddlsim/support/choices.h"
@@ -22,19 +22,26 @@
 namespace ddlsim::whatif {
 namespace {
 
-/// Nothing where the job has no such plan, or nobody knows what it keeps.
-std::optional<plan::Needed> needed_by_job(const plan::Job& job) {
-  const auto plan = plan::lower(job);
-  if (!plan) return std::nullopt;
-  plan::Needed needed = plan::needed_by(job, *plan);
-  if (!needed.tensors.complete) return std::nullopt;
-  return needed;
-}
+/// What one job needs after another, most of which have their layers in common.
+class Trials {
+ public:
+  /// Nothing where the job has no such plan, or nobody knows what it keeps.
+  std::optional<plan::Needed> needed_by(const plan::Job& job) {
+    const auto plan = lowerer_.outline(job);
+    if (!plan) return std::nullopt;
+    plan::Needed needed = plan::needed_by(job, *plan);
+    if (!needed.tensors.complete) return std::nullopt;
+    return needed;
+  }
 
-bool fits(const plan::Job& job) {
-  const auto needed = needed_by_job(job);
-  return needed && needed->fits();
-}
+  bool fit(const plan::Job& job) {
+    const auto needed = needed_by(job);
+    return needed && needed->fits();
+  }
+
+ private:
+  plan::Lowerer lowerer_;
+};
 
 /// Experts of a layer; 0: the model has none.
 std::int64_t experts_of(const workload::Model& model) {
@@ -74,11 +81,11 @@ std::string list_of(const FittingChanges& changes, std::string_view last) {
 }
 
 /// Of changes with which a job fits, those without any of which it does not. What comes first is left out first.
-FittingChanges those_needed(const plan::Job& job, FittingChanges changes) {
+FittingChanges those_needed(const plan::Job& job, FittingChanges changes, Trials& trials) {
   for (std::size_t i = 0; i < changes.size();) {
     FittingChanges others = changes;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-    if (fits(changed_by(job, others))) {
+    if (trials.fit(changed_by(job, others))) {
       changes = std::move(others);
     } else {
       ++i;
@@ -272,32 +279,32 @@ std::vector<FittingChanges> ends_of_added(const plan::Job& job) {
 }
 
 /// Adds changes up until they fit; empty: they do not.
-FittingChanges first_of_added(const plan::Job& job, const std::vector<FittingChanges>& groups) {
+FittingChanges first_of_added(const plan::Job& job, const std::vector<FittingChanges>& groups, Trials& trials) {
   FittingChanges added;
   for (const FittingChanges& group : groups) {
     FittingChanges more = added;
     more.insert(more.end(), group.begin(), group.end());
-    const auto needed = needed_by_job(changed_by(job, more));
+    const auto needed = trials.needed_by(changed_by(job, more));
     if (!needed) continue;
     added = std::move(more);
-    if (needed->fits()) return those_needed(job, std::move(added));
+    if (needed->fits()) return those_needed(job, std::move(added), trials);
   }
   return {};
 }
 
-std::string first_change(const plan::Job& job) {
+std::string first_change(const plan::Job& job, Trials& trials) {
   const auto said = [&](const FittingChanges& changes) {
-    const auto needed = needed_by_job(changed_by(job, changes));
+    const auto needed = trials.needed_by(changed_by(job, changes));
     return fmt::format("{} ({}{})", list_of(changes, ", "), to_text(needed->all()),
                        needed->is_tight() ? ", tightly" : "");
   };
   FittingChanges tried = single_changes(job);
   for (FittingChange& pair : paired_changes(job)) tried.push_back(std::move(pair));
   for (const FittingChange& change : tried) {
-    if (fits(changed_by(job, {change}))) return said({change});
+    if (trials.fit(changed_by(job, {change}))) return said({change});
   }
   for (FittingChanges& end : ends_of_added(job)) {
-    const FittingChanges added = first_of_added(job, added_changes(job, std::move(end)));
+    const FittingChanges added = first_of_added(job, added_changes(job, std::move(end)), trials);
     if (!added.empty()) return said(added);
   }
   return "no setting on these GPUs";
@@ -332,15 +339,15 @@ plan::Job on_servers(plan::Job job, std::int64_t nodes) {
 }
 
 /// Whole servers of the same kind; nothing where even a great many do not do.
-std::optional<std::int64_t> fewest_servers(const plan::Job& larger) {
+std::optional<std::int64_t> fewest_servers(const plan::Job& larger, Trials& trials) {
   constexpr std::int64_t kMost = 4096;
   std::int64_t high = 1;
-  while (high <= kMost && !fits(on_servers(larger, high))) high *= 2;
+  while (high <= kMost && !trials.fit(on_servers(larger, high))) high *= 2;
   if (high > kMost) return std::nullopt;
   std::int64_t low = high / 2;  // does not fit
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
-    (fits(on_servers(larger, middle)) ? high : low) = middle;
+    (trials.fit(on_servers(larger, middle)) ? high : low) = middle;
   }
   return high;
 }
@@ -351,25 +358,25 @@ struct FittingCluster {
 };
 
 /// By the recipe that needs the fewest servers; `first` is changed in any case.
-std::optional<FittingCluster> smallest_for(const plan::Job& job, const FittingChanges& first) {
+std::optional<FittingCluster> smallest_for(const plan::Job& job, const FittingChanges& first, Trials& trials) {
   std::optional<FittingCluster> best;
   for (const FittingChanges& recipe : recipes(job)) {
     FittingChanges changes = first;
     changes.insert(changes.end(), recipe.begin(), recipe.end());
-    const auto nodes = fewest_servers(changed_by(job, changes));
+    const auto nodes = fewest_servers(changed_by(job, changes), trials);
     if (nodes && (!best || *nodes < best->nodes)) best = FittingCluster{*nodes, std::move(changes)};
   }
   return best;
 }
 
-std::string cluster_that_holds(const plan::Job& job) {
-  auto best = smallest_for(job, {});
+std::string cluster_that_holds(const plan::Job& job, Trials& trials) {
+  auto best = smallest_for(job, {}, trials);
   if (!best && job.batch > 1) {
-    best = smallest_for(job, {{"batch=1", [](plan::Job& j) { divide_batch(j, j.batch); }}});
+    best = smallest_for(job, {{"batch=1", [](plan::Job& j) { divide_batch(j, j.batch); }}}, trials);
   }
   if (!best) return "no number of such servers is found that holds it";
   const std::int64_t gpus = best->nodes * job.cluster.gpus_per_node;
-  const FittingChanges needed = those_needed(on_servers(job, best->nodes), std::move(best->recipe));
+  const FittingChanges needed = those_needed(on_servers(job, best->nodes), std::move(best->recipe), trials);
   return fmt::format("the smallest cluster found: {} server{} ({} GPU{}{}) {}", best->nodes,
                      best->nodes == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s", idle_gpus(job.cluster, best->nodes),
                      needed.empty() ? "with the settings as they are" : "with " + list_of(needed, " and "));
@@ -386,9 +393,10 @@ std::string idle_gpus(const hardware::Cluster& cluster, std::int64_t nodes) {
 void add_ways_to_fit(const Scenario& scenario, answer::Prediction& prediction) {
   const plan::Job& job = scenario;
   if (prediction.fits != false || !job.model->has_layers() || job.model->measured) return;
-  std::string text = first_change(job);
+  Trials trials;
+  std::string text = first_change(job, trials);
   const bool copies = plan::sums_gradients(job.strategy.kind);
-  if (copies) text += "; " + cluster_that_holds(job);
+  if (copies) text += "; " + cluster_that_holds(job, trials);
   const bool shares = text.find("zero=2") != std::string::npos || text.find("zero=3") != std::string::npos;
   if (shares && job.parallel.pipeline > 1) {
     text += "; zero 2 and 3 with stages: FSDP has it (torchtitan), Megatron-LM and DeepSpeed have not";

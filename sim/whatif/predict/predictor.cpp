@@ -11,6 +11,7 @@
 
 #include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
+#include "ddlsim/plan/lowerer.h"
 #include "ddlsim/whatif/predict.h"
 #include "predict/correction.h"
 #include "predict/prediction.h"
@@ -71,7 +72,13 @@ Key key_of(const cost::PriceInputs& inputs, const plan::Job& job, const plan::St
 
 }  // namespace
 
-struct Predictor::Kept final : PriceShelf {
+struct Predictor::Kept final : Shelf {
+  Expected<plan::StepPlan> plan(const plan::Job& job, Wanted wanted) override {
+    constexpr std::size_t kLists = 128;  // a bound of memory
+    if (lowerer.kept() > kLists) lowerer = {};
+    return wanted == Wanted::kAll ? lowerer.lower(job) : lowerer.timed(job);
+  }
+
   Expected<std::shared_ptr<const cost::LayerPrices>> prices(const plan::Job& job, const plan::StepPlan& plan) override {
     const auto inputs = cost::price_inputs(job);
     if (!inputs) return tl::unexpected<Error>(inputs.error());
@@ -85,6 +92,7 @@ struct Predictor::Kept final : PriceShelf {
     return shelf.front().second;
   }
 
+  plan::Lowerer lowerer;
   std::deque<std::pair<Key, std::shared_ptr<const cost::LayerPrices>>> shelf;
 };
 
@@ -94,13 +102,13 @@ Predictor::Predictor(Predictor&&) noexcept = default;
 Predictor& Predictor::operator=(Predictor&&) noexcept = default;
 
 Expected<answer::Prediction> Predictor::predict(const Scenario& scenario) {
-  const auto question = ask(scenario, kept_.get());
+  const auto question = ask(scenario, *kept_, Wanted::kAll);
   if (!question) return tl::unexpected<Error>(question.error());
   return prediction_of(*question);
 }
 
 Expected<Time> Predictor::step_time(const Scenario& scenario) {
-  const auto question = ask(scenario, kept_.get());
+  const auto question = ask(scenario, *kept_, Wanted::kTimes);
   if (!question) return tl::unexpected<Error>(question.error());
   const auto laid = lay_out(*question, {}, answer::Detail::kTime);
   if (!laid) return tl::unexpected<Error>(laid.error());
@@ -110,7 +118,7 @@ Expected<Time> Predictor::step_time(const Scenario& scenario) {
 }
 
 Expected<Outline> Predictor::outline(const Scenario& scenario) {
-  const auto question = ask(scenario, kept_.get());
+  const auto question = ask(scenario, *kept_, Wanted::kTimes);
   if (!question) return tl::unexpected<Error>(question.error());
   const auto laid = lay_out(*question, {}, answer::Detail::kParts);
   if (!laid) return tl::unexpected<Error>(laid.error());

@@ -355,7 +355,26 @@ double share_without_cast(const workload::Model& model) {
   return all > Work::zero() ? without / all : 0.0;
 }
 
-Expected<Question> ask(const Scenario& scenario, PriceShelf* shelf) {
+namespace {
+
+/// Nothing is kept.
+struct Afresh final : Shelf {
+  Expected<plan::StepPlan> plan(const plan::Job& job, Wanted) override { return plan::lower(job); }
+  Expected<std::shared_ptr<const cost::LayerPrices>> prices(const plan::Job& job, const plan::StepPlan& plan) override {
+    auto priced = cost::price_layers(job, plan, {kInterval90Low, kInterval90High});
+    if (!priced) return tl::unexpected<Error>(priced.error());
+    return std::make_shared<const cost::LayerPrices>(std::move(*priced));
+  }
+};
+
+}  // namespace
+
+Expected<Question> ask(const Scenario& scenario) {
+  Afresh shelf;
+  return ask(scenario, shelf, Wanted::kAll);
+}
+
+Expected<Question> ask(const Scenario& scenario, Shelf& shelf, Wanted wanted) {
   if (auto sound = check_values(scenario); !sound) return tl::unexpected<Error>(sound.error());
   const auto fidelity = fidelity_of(scenario);
   if (!fidelity) return tl::unexpected<Error>(fidelity.error());
@@ -372,21 +391,15 @@ Expected<Question> ask(const Scenario& scenario, PriceShelf* shelf) {
     if (const auto rates = cost::reached_rates(scenario); !rates) return tl::unexpected<Error>(rates.error());
     return question;
   }
-  auto plan = shelf != nullptr ? plan::lower(scenario, shelf->messages) : plan::lower(scenario);
+  auto plan = shelf.plan(scenario, wanted);
   if (!plan) return tl::unexpected<Error>(plan.error());
   const bool kinds = plan->folds && plan->classes.front().slowness * plan->classes.back().slowness != 1;
   auto lowered = std::make_shared<const plan::StepPlan>(std::move(*plan));
   question.plan = kinds ? nominal(*lowered) : lowered;
   if (kinds) question.kinds = lowered;
-  if (shelf != nullptr) {
-    auto kept = shelf->prices(scenario, *question.plan);
-    if (!kept) return tl::unexpected<Error>(kept.error());
-    question.layers = std::move(*kept);
-    return question;
-  }
-  auto prices = cost::price_layers(scenario, *question.plan, {kInterval90Low, kInterval90High});
+  auto prices = shelf.prices(scenario, *question.plan);
   if (!prices) return tl::unexpected<Error>(prices.error());
-  question.layers = std::make_shared<const cost::LayerPrices>(std::move(*prices));
+  question.layers = std::move(*prices);
   return question;
 }
 

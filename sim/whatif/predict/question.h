@@ -10,22 +10,27 @@
 #include "ddlsim/answer/timeline.h"
 #include "ddlsim/cost/price.h"
 #include "ddlsim/events/step.h"
-#include "ddlsim/plan/messages.h"
 #include "ddlsim/plan/step_plan.h"
 #include "ddlsim/support/error.h"
 #include "ddlsim/whatif/scenario.h"
 
 namespace ddlsim::whatif {
 
-/// Prices of layers, and what their gradients are sent as, that somebody keeps.
-class PriceShelf {
+/// Of what a plan says.
+enum class Wanted {
+  kAll,
+  kTimes,  // not what ranks hold
+};
+
+/// What plans have in common, and prices of layers, that somebody keeps.
+class Shelf {
  public:
-  virtual ~PriceShelf() = default;
+  virtual ~Shelf() = default;
+  /// A job lowered. Errors: as plan::lower.
+  virtual Expected<plan::StepPlan> plan(const plan::Job& job, Wanted wanted) = 0;
   /// The prices of a job's plan, worked out if they are not kept.
   virtual Expected<std::shared_ptr<const cost::LayerPrices>> prices(const plan::Job& job,
                                                                     const plan::StepPlan& plan) = 0;
-
-  plan::KeptMessages messages;
 };
 
 struct Question {
@@ -45,7 +50,9 @@ struct Question {
 [[nodiscard]] double share_without_cast(const workload::Model& model);
 
 /// Errors: of whatif/predict.h.
-[[nodiscard]] Expected<Question> ask(const Scenario& scenario, PriceShelf* shelf = nullptr);
+[[nodiscard]] Expected<Question> ask(const Scenario& scenario);
+/// The same from what somebody keeps.
+[[nodiscard]] Expected<Question> ask(const Scenario& scenario, Shelf& shelf, Wanted wanted);
 
 /// A question's answer, the priced step it comes from, and what it sends.
 struct Laid {

@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "ddlsim/plan/lowerer.h"
 #include "ddlsim/plan/messages.h"
 #include "lowered.h"
 
@@ -475,24 +474,4 @@ TEST_CASE("lower: what has no layers has no plan", "[unit][plan]") {
   totals.features = workload::StepFeatures{};
   Job job = job_of(std::make_shared<const workload::Model>(totals), 1, 4);
   CHECK(refused(job).code == ErrorCode::kUnsupported);
-}
-
-TEST_CASE("lower: what layers keep for backward grows with the batch, with attention and without", "[unit][plan]") {
-  for (const auto& model : {model_of({1000, 2000}), block()}) {
-    Lowerer lowerer;
-    const auto kept = [&](std::int64_t batch) {
-      Job job = job_of(model, 1, 1);
-      job.batch = batch;
-      return lowerer.held(job).value().kept;
-    };
-    const std::vector<DataSize> one = kept(1);
-    const std::vector<DataSize> four = kept(4);
-    REQUIRE(one.size() == model->layers.size());
-    DataSize all;
-    for (std::size_t i = 0; i < one.size(); ++i) {
-      CHECK(four[i].in(bytes) == Approx(4 * one[i].in(bytes)));
-      all += one[i];
-    }
-    CHECK(all > DataSize::zero());
-  }
 }

@@ -1,4 +1,4 @@
-// Prices that a Predictor kept answer for their own question and for no other.
+// What a Predictor kept, of plans and of prices, answers for its own question and for no other.
 #include "ddlsim/whatif/predictor.h"
 
 #include <catch2/catch.hpp>
@@ -55,6 +55,7 @@ void check_all(Predictor& predictor) {
     CHECK(kept.step_time == alone.step_time);
     CHECK(kept.interval_90 == alone.interval_90);
     CHECK(kept.hfu == alone.hfu);
+    CHECK(kept.memory_per_gpu == alone.memory_per_gpu);
   }
 }
 
@@ -91,6 +92,9 @@ TEST_CASE("predictor: nor does what was kept for any setting, of any kind of net
       if (!alone) return;
       ++asked;
       CHECK(*kept == alone->step_time);
+      const auto whole = predictor.predict(*changed);
+      CHECK(whole->memory_per_gpu == alone->memory_per_gpu);
+      CHECK(whole->interval_90 == alone->interval_90);
     };
     for (const SettingInfo& setting : settings()) {
       if (setting.path == "model" || setting.path == "node") continue;
