@@ -363,7 +363,7 @@ Expected<StageStarts> Lowerer::starts(const Job& job) {
 Expected<LayerLoads> Lowerer::loads(const Job& job) {
   const auto split = split_of(job, *memo_);
   if (!split) return tl::unexpected<Error>(split.error());
-  return loads_of(*split->layers);
+  return loads_on(job, *split->layers);
 }
 
 Expected<StepPlan> Lowerer::outline(const Job& job) { return lowered(job, *memo_, Lowered::kOutline); }

@@ -92,9 +92,9 @@ struct Memo {
       models;  // as given, as run
   std::map<std::pair<const workload::Model*, workload::Cut>, Expected<std::vector<workload::Shard>>> shards;
   std::map<CutKey, Expected<SplitModel>> cuts;
-  std::map<const Layers*, CutPlaces> cut_places;
-  std::map<std::tuple<const Layers*, std::size_t, std::int64_t, std::vector<std::size_t>>, StageStarts>
-      starts;  // parts, batch, stated cuts
+  std::map<std::pair<const Layers*, Work>, CutPlaces> cut_places;  // on a GPU (work_per_element)
+  std::map<std::tuple<const Layers*, Work, std::size_t, std::int64_t, std::vector<std::size_t>>, StageStarts>
+      starts;  // the GPU, parts, batch, stated cuts
   std::map<const Layers*, std::vector<Owned>> owned;
   std::map<const workload::Model*, BlockStarts> blocks;
   std::map<std::tuple<PipelineSchedule, std::int64_t, std::int64_t, std::int64_t, std::size_t, std::vector<double>>,

@@ -136,6 +136,11 @@ struct PartChunk {
 /// The pipeline that a job asks for.
 [[nodiscard]] Pipeline pipeline_of(const Job& job);
 
+/// What the job's GPU does at its peak while it moves an element of the job's precision.
+[[nodiscard]] Work work_per_element(const Job& job);
+/// What layers weigh on the job's GPU.
+[[nodiscard]] LayerLoads loads_on(const Job& job, std::span<const workload::Layer> layers);
+
 /// Where the parts of a pipeline begin, in the order in which a micro-batch meets them, and the last ends. Errors:
 /// kInvalidArgument for cuts that leave one without a layer, and for more parts than layers.
 [[nodiscard]] Expected<StageStarts> stage_starts(const Job& job,

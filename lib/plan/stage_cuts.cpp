@@ -20,22 +20,26 @@ std::vector<std::size_t> everywhere(std::size_t layers) {
   return starts;
 }
 
-/// Of each piece between two starts.
-std::vector<double> weights_of(const LayerLoads& loads, double batch, const std::vector<std::size_t>& starts) {
+/// Of each piece between two starts. `timed`: by what bounds a layer on the GPU, where it is known.
+std::vector<double> weights_of(const LayerLoads& loads, double batch, const std::vector<std::size_t>& starts,
+                               bool timed) {
   constexpr double kTie = 1e-6;
   const std::size_t layers = loads.work.size();
   Work work;
   double elements = 0;
   const auto elements_of = [&](std::size_t i) { return loads.elements[i] * batch + loads.weights[i]; };
+  const auto work_of = [&](std::size_t i) {
+    return timed ? max(loads.work[i], loads.per_element * (elements_of(i) / batch)) : loads.work[i];
+  };
   for (std::size_t i = 0; i < layers; ++i) {
-    work += loads.work[i];
+    work += work_of(i);
     elements += elements_of(i);
   }
   std::vector<double> weights(starts.size());
   for (std::size_t u = 0; u < starts.size(); ++u) {
     const std::size_t end = u + 1 < starts.size() ? starts[u + 1] : layers;
     for (std::size_t i = starts[u]; i < end; ++i) {
-      if (work > Work::zero()) weights[u] += loads.work[i] / work;
+      if (work > Work::zero()) weights[u] += work_of(i) / work;
       if (elements > 0) weights[u] += elements_of(i) / elements * kTie;
       weights[u] += kTie * kTie / static_cast<double>(layers);
     }
@@ -187,7 +191,7 @@ StageStarts balanced_starts(const CutPoints& points, const LayerLoads& loads, do
     // Pieces that are few are cut themselves.
     const bool enough = count >= (points.repeated ? parts : 2 * parts);
     std::vector<double>& known = enough ? weights.blocks : weights.layers;
-    if (known.empty()) known = weights_of(loads, batch, enough ? points.starts : everywhere(layers));
+    if (known.empty()) known = weights_of(loads, batch, enough ? points.starts : everywhere(layers), !points.repeated);
     for (const std::size_t piece : balanced(known, parts)) made.first.push_back(enough ? points.starts[piece] : piece);
   }
   made.first.push_back(layers);
@@ -202,11 +206,11 @@ std::vector<std::size_t> lighter_cuts(const CutPoints& points, const LayerLoads&
   if (!equal.anyhow) return {};
   equal.first.pop_back();
   std::vector<std::size_t> starts;
-  for (const std::size_t piece : balanced(weights_of(loads, kBatch, points.starts), parts)) {
+  for (const std::size_t piece : balanced(weights_of(loads, kBatch, points.starts, false), parts)) {
     starts.push_back(points.starts[piece]);
   }
   const auto heaviest = [&](const std::vector<std::size_t>& first) {
-    const std::vector<double> weights = weights_of(loads, kBatch, first);
+    const std::vector<double> weights = weights_of(loads, kBatch, first, false);
     return *std::max_element(weights.begin(), weights.end());
   };
   if (heaviest(starts) > heaviest(equal.first) * kLighter) return {};

@@ -60,6 +60,18 @@ Pipeline pipeline_of(const Job& job) {
           .micro_batches = job.strategy.accumulation};
 }
 
+Work work_per_element(const Job& job) {
+  const hardware::Gpu& gpu = job.cluster.node.gpu;
+  if (!(gpu.memory_bandwidth > Bandwidth{})) return {};
+  return gpu.peak.at(job.precision).value_or(gpu.peak.fp32) * (activation_size(job.precision) / gpu.memory_bandwidth);
+}
+
+LayerLoads loads_on(const Job& job, std::span<const workload::Layer> layers) {
+  LayerLoads loads = loads_of(layers);
+  loads.per_element = work_per_element(job);
+  return loads;
+}
+
 namespace {
 
 Expected<StageStarts> made_starts(const Job& job, const std::shared_ptr<const Layers>& layers, Memo& memo) {
@@ -67,10 +79,10 @@ Expected<StageStarts> made_starts(const Job& job, const std::shared_ptr<const La
   const auto& cuts = job.parallel.cuts;
   const std::string named = parts == static_cast<std::size_t>(job.parallel.pipeline) ? "stage" : "part";
   if (cuts.empty()) {
-    const auto [known, added] = memo.cut_places.try_emplace(layers.get());
+    const auto [known, added] = memo.cut_places.try_emplace({layers.get(), work_per_element(job)});
     CutPlaces& places = known->second;
     if (added) {
-      places = {.most = most_parts(*layers), .loads = loads_of(*layers), .points = {}};
+      places = {.most = most_parts(*layers), .loads = loads_on(job, *layers), .points = {}};
       places.points = cut_points_of(workload::blocks_of(*layers), places.loads);
     }
     const std::size_t most = places.most;
@@ -107,7 +119,8 @@ Expected<StageStarts> made_starts(const Job& job, const std::shared_ptr<const La
 }  // namespace
 
 Expected<StageStarts> stage_starts(const Job& job, const std::shared_ptr<const Layers>& layers, Memo& memo) {
-  const std::tuple key{layers.get(), positions_of(pipeline_of(job)), job.batch, job.parallel.cuts};
+  const std::tuple key{layers.get(), work_per_element(job), positions_of(pipeline_of(job)), job.batch,
+                       job.parallel.cuts};
   const auto known = memo.starts.find(key);
   if (known != memo.starts.end()) return known->second;
   auto made = made_starts(job, layers, memo);

@@ -47,8 +47,8 @@
 // its ports.
 //
 // Stages are cut between a model's alike blocks, as many for each where that works out, what stands before the blocks
-// and behind them counted as nothing or as one each (plan/stage_cuts.h); otherwise so that the heaviest, by FLOPs, is
-// as light as possible.
+// and behind them counted as nothing or as one each (plan/stage_cuts.h); otherwise so that the heaviest, by FLOPs or,
+// without blocks of attention, by what FLOPs and bytes take on the GPU, is as light as possible.
 // DualPipe keeps two copies of every stage, so twice as many ranks share a gradient.
 //
 // Memory per class is lowered beside the rows (plan/memory.h), so that time and memory never disagree about who holds

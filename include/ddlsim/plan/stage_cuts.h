@@ -9,7 +9,10 @@
 // weighs as little as possible:
 //   w(piece) = FLOPs of forward and backward as a share of the model's + 1e-6 x the same share of elements read and
 //              written + 1e-12 x its share of the layers
-// so that elements and layers decide between equals alone. Among cuts that are equally good the first parts have less,
+// so that elements and layers decide between equals alone. Models without blocks of attention have a layer's time for
+// its FLOPs: the larger of FLOPs / peak and bytes / bandwidth of the GPU, as whoever cuts such a model measures first
+// (torchgpipe.balance.balance_by_time, PipeDream's profiler); by FLOPs the first stage of a CNN, whose large images
+// wait for memory, takes up to twice as long as the others. Among cuts that are equally good the first parts have less,
 // as they keep the most micro-batches. Models without blocks enough are cut between layers, but not within a
 // transformer's block (at most three residual sums: of attention, cross-attention and MLP), which is what Megatron-LM,
 // DeepSpeed and torchtitan count by.
@@ -38,6 +41,7 @@ struct LayerLoads {
   std::vector<Work> work;        // forward and backward, of a sample
   std::vector<double> elements;  // read and written, of a sample
   std::vector<double> weights;   // elements of weights read and written, whatever the batch
+  Work per_element{};            // that the GPU does while it moves one; 0: nobody says
 };
 [[nodiscard]] LayerLoads loads_of(std::span<const workload::Layer> layers);
 /// The same where bodies among the blocks run forward again in backward (full recomputation).

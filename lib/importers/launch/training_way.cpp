@@ -115,8 +115,8 @@ std::optional<bool> runs_fused_blocks(std::string_view framework) {
   const bool transformers = names_any({"hugging", "transformers"}) && !names_any({"megatron", "nemo"});
   if (framework.starts_with("hf") || names_any({"automodel"}) || transformers) return false;
   if (names_any({"deepspeed", "rocm", "llmboost", "oneflow"})) return std::nullopt;
-  if (names_any(
-          {"megatron", "nemo", "hugectr", "composer", "internevo", "jax", "flash-attention", "transformer engine"})) {
+  if (names_any({"megatron", "nemo", "hugectr", "composer", "internevo", "jax", "flash-attention", "transformer engine",
+                 "lightseq"})) {
     return true;
   }
   if (names_any({"pytorch", "tensorflow", "paddle", "mxnet"})) return false;

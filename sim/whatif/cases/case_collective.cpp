@@ -67,7 +67,7 @@ Expected<CollectiveCase> CaseReader::collective_of(const io::Case& one, std::int
   auto calls = calls_of(one, result.size);
   if (!calls) return tl::unexpected<Error>(calls.error());
   result.calls = std::move(*calls);
-  if (has(lower_case(one.framework), "gloo")) result.settings.push_back({"collective.library", "gloo", one.where});
+  if (has(framework_of(one), "gloo")) result.settings.push_back({"collective.library", "gloo", one.where});
   if (auto added = add_server(one, widest, result.settings); !added) return tl::unexpected<Error>(added.error());
   const std::string said = lower_case(one.notes + " " + one.inter_network);
   const auto force = [&](std::string_view part, const char* algorithm) {

@@ -63,7 +63,7 @@ std::vector<Override> input_of(const io::Case& one, const hardware::Node& server
   const std::string data = lower_case(one.said("data").value_or(""));
   const bool dali = lower_case(one.said("dali").value_or("")) == "true";
   const bool real = has_any(data, {"real", "imagenet"});
-  const std::string framework = lower_case(one.framework);
+  const std::string framework = framework_of(one);
   const bool dlperf = has(one.source, "Oneflow-Inc/DLPerf") && one.metric == io::CaseMetric::kImagesPerSecond;
   if (dlperf ? has(data, "synthetic") : (!server.host.cpu || !(dali || real))) return {};
 

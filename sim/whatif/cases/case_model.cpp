@@ -150,7 +150,7 @@ std::string gpt_config(const io::Case& one, const Sizes& sizes) {
   config.add("vocab_size", sizes.vocabulary);
   config.add("n_inner", count_or(one, "ffn", 4 * sizes.hidden));
   // transformers' own GPT-2 has GELU in single operations, what others write for a GPT does not.
-  const bool by_transformers = has_any(lower_case(one.framework), {"transformers", "hf trainer", "hugging"});
+  const bool by_transformers = has_any(framework_of(one), {"transformers", "hf trainer", "hugging"});
   const bool single = one.said("activation") ? says(one, "activation", "gelu_new") : by_transformers;
   config.add("activation_function", single ? "\"gelu_new\"" : "\"gelu\"");
   return config.text("gpt2");

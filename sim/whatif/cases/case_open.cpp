@@ -46,7 +46,7 @@ bool by_transformers(std::string_view framework) {
 
 std::optional<OpenCondition> open_attention(const io::Case& one, const Scenario& scenario) {
   constexpr double kFirst = 2023;  // scaled_dot_product_attention: PyTorch 2.0; before it transformers had eager alone
-  if (!scenario.model->totals.attention || !by_transformers(lower_case(one.framework))) return std::nullopt;
+  if (!scenario.model->totals.attention || !by_transformers(framework_of(one))) return std::nullopt;
   if (said_attention_in_one(one) || software_year_of(one).value_or(importers::kNewest) < kFirst) return std::nullopt;
   return OpenCondition{"attention's kernel", "extra.flash_attention: yes or no",
                        stated(one, "flash_attention", {"yes", "no"})};
@@ -60,7 +60,7 @@ bool has_gelu_of_gpt2(const workload::Model& model) {
 }
 
 std::optional<OpenCondition> open_gelu(const io::Case& one, const Scenario& scenario) {
-  const std::string framework = lower_case(one.framework);
+  const std::string framework = framework_of(one);
   const bool unknown = has_any(framework, {"deepspeed", "colossal", "lightning", "accelerate"}) &&
                        !by_transformers(framework) && !has(framework, "megatron");
   // Who fuses blocks has kernels of its own.
@@ -73,7 +73,7 @@ std::optional<OpenCondition> open_gelu(const io::Case& one, const Scenario& scen
 
 std::optional<OpenCondition> open_layout(const io::Case& one, const Scenario& scenario) {
   constexpr double kFirst = 2020.25;  // PyTorch 1.5
-  const std::string framework = lower_case(one.framework);
+  const std::string framework = framework_of(one);
   const std::string precision = precision_of(one.precision);
   const bool half = precision == "fp16" || precision == "amp" || precision == "bf16";
   const bool pytorch = has_any(framework, {"torch", "lightning", "composer", "timm"}) && !is_submission(one);
@@ -95,7 +95,7 @@ std::optional<OpenCondition> open_tf32(const io::Case& one, const Scenario& scen
   if (precision_of(one.precision) != "fp32" || scenario.precision != Precision::kFp32 || !gpu.peak.tf32 || said) {
     return std::nullopt;
   }
-  if (is_pass(one.metric) || !has_any(lower_case(one.framework), {"torch", "lightning", "timm"})) return std::nullopt;
+  if (is_pass(one.metric) || !has_any(framework_of(one), {"torch", "lightning", "timm"})) return std::nullopt;
   io::Case allowed = one;
   allowed.precision = "tf32";
   return OpenCondition{"whether products of fp32 are in TF32", "extra.tf32: yes or no", {std::move(allowed)}};

@@ -99,7 +99,7 @@ bool says_how_it_runs(const io::Case& one) {
 /// (RN50v1.5/runner.sh).
 std::string horovod_of(const io::Case& one) {
   constexpr double kSince = 2020.9;
-  const std::string framework = lower_case(one.framework);
+  const std::string framework = framework_of(one);
   const bool stated = has(framework, "mxnet") && !has(one.source, "DLPerf");
   const bool by_year = has(framework, "tensorflow 1.x") || software_year_of(one).value_or(kSince) < kSince;
   const bool old = has(framework, "horovod 0.") ? has_any(framework, {"horovod 0.1", "horovod 0.20"}) : by_year;
@@ -108,7 +108,7 @@ std::string horovod_of(const io::Case& one) {
 
 /// The framework's way of sharing gradients, as far as a case says.
 std::string strategy_of(const io::Case& one, std::string_view family) {
-  const std::string framework = lower_case(one.framework + " " + one.architecture);
+  const std::string framework = framework_of(one) + " " + lower_case(one.architecture);
   const std::string extra = lower_case(one.said("variable_update").value_or("") + " " +
                                        one.said("allreduce").value_or("") + " " + one.said("setup").value_or(""));
   const std::string backend = lower_case(one.said("backend").value_or(""));
@@ -309,7 +309,8 @@ std::string CaseReader::model_name(const io::Case& one) const {
   if (named) return shorter + " " + inside.substr(0, inside.find(')'));
   const bool trained =
       has_any(inside, {"fine-tun", "finetun", "pre-train", "pretrain", "squad", "classification", "segmentation",
-                       "synthetic", "imagenet", "mlperf", "untied embeddings", "not named"});
+                       "synthetic", "imagenet", "mlperf", "untied embeddings", "not named", "torchvision", "timm",
+                       "hugging", "transformers", "keras", "coco", "wikipedia", "webtext", "wmt"});
   const bool sized = has_any(inside, {"layers", "experts", "parameters", "large)", "small)", "base)", "2d", "3d"});
   if (!trained || sized) return one.model;
   return shorter;
@@ -358,7 +359,7 @@ std::string CaseReader::precision_run(const io::Case& one) const {
   if (has(lower_case(one.architecture), "embedding model parallel")) return "amp";
   const bool splits = gives_sizes(one) || is_known_split(one);
   // DeepSpeed and Megatron have other precisions than 16 bits for tests alone.
-  const bool narrow = splits || has_any(lower_case(one.framework), {"deepspeed", "megatron"});
+  const bool narrow = splits || has_any(framework_of(one), {"deepspeed", "megatron"});
   const bool attends = splits || (model && (*model)->totals.attention && !convolves);
   // NVIDIA's code for MLPerf: language models in FP8 since round 2.1, where the GPU has it; all else mixed.
   if (gpu && gpu->peak.fp8 && is_submission(one) && attends) return "fp8";
@@ -457,7 +458,8 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   const std::string family = architecture_family(one);
   if (is_known_split(one)) return split_settings_of(one, widest);
   if (gives_sizes(one)) return language_settings_of(one, widest);
-  if (splits_model(family)) {
+  const bool staged = splits_model(family) && cuts_stages_alone(one);
+  if (splits_model(family) && !staged) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("'{}': a split of a model whose sizes the source does not say", one.architecture));
   }
@@ -470,8 +472,17 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   const auto model = catalog_.model(named->value);
   add_software(one, model ? model->get() : nullptr, settings);
   if (model) add_input(one, **model, settings);
-  if (one.batch_per_gpu) settings.push_back({"batch", std::to_string(*one.batch_per_gpu), one.where});
   settings.push_back({"strategy", strategy_of(one, family), one.where});
+  if (const std::string_view again = recomputation_of(one); again != "none") {
+    settings.push_back({"parallel.recompute", std::string(again), one.where});
+  }
+  if (staged) {
+    const auto stages = stages_alone_of(one);
+    if (!stages) return stages;
+    settings.insert(settings.end(), stages->begin(), stages->end());
+    return settings;
+  }
+  if (one.batch_per_gpu) settings.push_back({"batch", std::to_string(*one.batch_per_gpu), one.where});
   if (family.starts_with("ps")) add_servers(one, settings);
   if (const auto states = states_of(one)) settings.push_back({"parallel.states", *states, one.where});
   if (const auto passes = one.said("grad_accum")) {

@@ -148,7 +148,7 @@ std::optional<double> release_in(std::string_view text) {
 
 /// NVIDIA's examples for PyTorch, or its code for MLPerf.
 bool nvidias_pytorch(const io::Case& one) {
-  const std::string framework = lower_case(one.framework);
+  const std::string framework = framework_of(one);
   return has(framework, "pytorch") &&
          has_any(lower_case(one.source) + framework, {"deeplearningexamples", "ngc", "pytorch nvidia release"});
 }
@@ -158,7 +158,7 @@ bool nvidias_pytorch(const io::Case& one) {
 std::optional<double> software_year_of(const io::Case& one) {
   std::string version = lower_case(one.said("framework_version").value_or(""));
   if (version.starts_with("torch ")) version = "py" + version;
-  const std::string named = lower_case(one.framework);
+  const std::string named = framework_of(one);
   // A number alone is the framework's own: "PyTorch" and "2.1".
   const bool number = !version.empty() && digit(version[0]);
   const std::string framework = version.empty() ? named : number ? named + " " + version : version + " " + named;
@@ -175,7 +175,7 @@ std::optional<double> software_year_of(const io::Case& one) {
 }
 
 std::optional<bool> software_fused_of(const io::Case& one) {
-  const std::string framework = lower_case(one.framework);
+  const std::string framework = framework_of(one);
   const auto names = [&](std::initializer_list<std::string_view> words) { return has_any(framework, words); };
   const bool submitted = is_submission(one);
   const bool convolves =
@@ -192,32 +192,32 @@ std::optional<bool> software_fused_of(const io::Case& one) {
 bool is_submission(const io::Case& one) { return has(lower_case(one.source), "training_results"); }
 
 const importers::TrainingWay& way_of(const io::Case& one) {
-  std::string name = lower_case(one.framework);
+  std::string name = framework_of(one);
   if (has_word(lower_case(one.said("kernels").value_or("")), "te")) name += " transformerengine";
   if (is_submission(one)) name = "training_results";
   return importers::way_of(name, software_year_of(one).value_or(importers::kNewest));
 }
 
 bool runs_xla(const io::Case& one) {
-  return has(lower_case(one.framework), "tensorflow") &&
+  return has(framework_of(one), "tensorflow") &&
          (says(one, "xla", "true") || has(one.source, "DeepLearningExamples:TensorFlow/LanguageModeling/BERT") ||
           has(one.source, "DeepLearningExamples:TensorFlow2/LanguageModeling/BERT"));
 }
 
-bool composes_operators(const io::Case& one) { return has(lower_case(one.framework), "tensorflow") && !runs_xla(one); }
+bool composes_operators(const io::Case& one) { return has(framework_of(one), "tensorflow") && !runs_xla(one); }
 
 bool autocasts(const io::Case& one) {
-  const std::string said = lower_case(one.framework + " " + one.precision + " " + one.notes);
+  const std::string said = framework_of(one) + " " + lower_case(one.precision + " " + one.notes);
   const std::string precision = precision_of(one.precision);
   const bool half = precision == "amp" || precision == "fp16" || precision == "bf16";
   const bool natively = has_any(said, {"autocast", "native amp", "torch.cuda.amp", "lightning"});
-  const bool trainer = lower_case(one.framework).starts_with("hf trainer") && !has_any(said, {"deepspeed", "fms"});
+  const bool trainer = framework_of(one).starts_with("hf trainer") && !has_any(said, {"deepspeed", "fms"});
   return half && (natively || trainer || has(said, "timm")) && software_fused_of(one) == false;
 }
 
 std::optional<std::string> optimizer_of(const io::Case& one) {
   // huggingface/pytorch-image-models benchmark.py: --opt sgd, momentum 0.9.
-  if (has(lower_case(one.framework), "timm") && !one.said("optimizer")) return "sgd-momentum";
+  if (has(framework_of(one), "timm") && !one.said("optimizer")) return "sgd-momentum";
   const std::string said = lower_case(one.said("optimizer").value_or(""));
   if (has(said, "adagrad")) return "adagrad";
   if (has_any(said, {"adam", "lamb"})) return "adam";
@@ -230,7 +230,7 @@ std::optional<std::string> states_of(const io::Case& one) {
   const std::string precision = precision_of(one.precision);
   const bool half = precision == "amp" || precision == "fp16";
   const std::string model = lower_case(one.model);
-  const bool others = has_any(lower_case(one.framework), {"hugging", "transformers", "lightning"});
+  const bool others = has_any(framework_of(one), {"hugging", "transformers", "lightning"});
   const bool bert = has(model, "bert") && !has(model, "roberta") && !others;
   const bool fine_tuned = phase_of(one) == TrainingPhase::kFineTuning && !is_submission(one);
   return half && bert && fine_tuned && nvidias_pytorch(one) ? std::optional<std::string>("mixed-16") : std::nullopt;
@@ -244,7 +244,7 @@ std::optional<std::string> layout_of(const io::Case& one) {
   std::replace_if(
       format.begin(), format.end(), [](char c) { return c == '_' || c == ' '; }, '-');
   if (has_any(format, {"nchw", "channels-first", "contiguous"})) return "channels-first";
-  const std::string framework = lower_case(one.framework);
+  const std::string framework = framework_of(one);
   const bool nvidias = has_any(framework + lower_case(one.source), {"nvidia", "ngc", "training_results"});
   const bool examples = has(one.source, "DeepLearningExamples:PyTorch/Classification/ConvNets") ||
                         has(one.source, "DeepLearningExamples:PyTorch/Detection/SSD");
@@ -263,7 +263,7 @@ std::optional<std::string> layout_of(const io::Case& one) {
 
 std::optional<std::string> software_optimizer_of(const io::Case& one) {
   if (says(one, "optimizer", "fused")) return "fused";
-  const std::string framework = lower_case(one.framework);
+  const std::string framework = framework_of(one);
   const bool first = has_any(framework, {"tensorflow 1", "tensorflow1"});
   if (first && composes_operators(one) && has(lower_case(one.model), "bert")) return "for-loop";
   const bool trainers = has_any(framework, {"fsdp", "megatron", "nemo", "deepspeed", "composer", "torchtitan",
@@ -285,7 +285,7 @@ std::optional<std::string> software_optimizer_of(const io::Case& one) {
 }
 
 bool fuses_pointwise(const io::Case& one) {
-  return says(one, "xla", "true") || (lower_case(one.framework).find("oneflow") != std::string::npos &&
+  return says(one, "xla", "true") || (framework_of(one).find("oneflow") != std::string::npos &&
                                       lower_case(one.model).find("resnet") != std::string::npos);
 }
 
@@ -309,7 +309,7 @@ bool runs_graphs(const io::Case& one) {
   if (affirms(one, "cuda_graph") || affirms(one, "cuda_graphs")) return true;
   constexpr double kRoundOne = 2021.4;
   const bool submitted = has(lower_case(one.source), "training_results");
-  return submitted && has_any(lower_case(one.framework), {"nvidia", "ngc"}) &&
+  return submitted && has_any(framework_of(one), {"nvidia", "ngc"}) &&
          release_in(lower_case(one.source)).value_or(0) >= kRoundOne;
 }
 
@@ -317,7 +317,7 @@ bool multiplies_in_tf32(const io::Case& one, bool convolves) {
   if (says(one, "tf32", "no")) return false;
   if (has(one.said("container").value_or(""), "nvcr.io/nvidia/pytorch")) return true;
   if (is_pass(one.metric)) return false;
-  const std::string framework = lower_case(one.framework);
+  const std::string framework = framework_of(one);
   const double year = software_year_of(one).value_or(2100);
   constexpr double kTensorFlow = 2021;  // 2.4
   constexpr double kPyTorch = 2020.8;   // 1.7
@@ -350,7 +350,7 @@ std::optional<std::string> sequence_length_of(const io::Case& one) {
   // Submissions to MLPerf take padding out.
   const bool longest = length.value_or("512") == "512";
   if (longest && has(lower_case(one.model), "bert") && has(lower_case(one.source), "training_results")) return "256";
-  const std::string framework = lower_case(one.framework);
+  const std::string framework = framework_of(one);
   const bool binned = has(one.source, "DeepLearningExamples") && has(one.source, "LanguageModeling/BERT") &&
                       (has(framework, "pytorch") || has(framework, "paddle")) &&
                       container_in(one.said("container").value_or("")) >= 2021 + 10 / 12.0;
@@ -367,7 +367,7 @@ std::optional<std::string> predictions_of(const io::Case& one, std::string_view 
   const auto phase = phase_of(one);
   if (phase == TrainingPhase::kFineTuning) return "1";
   // BertForMaskedLM has its head on every position.
-  if (has(lower_case(one.framework), "(transformers)") && !length.empty()) return std::string(length);
+  if (has(framework_of(one), "(transformers)") && !length.empty()) return std::string(length);
   if (phase != TrainingPhase::kPreTraining) return std::nullopt;
   if (nvidias_pytorch(one) && software_year_of(one).value_or(2100) < 2021 + 10 / 12.0) return std::string(length);
   return length == "512" ? std::optional<std::string>("80") : std::nullopt;

@@ -87,6 +87,67 @@ inline constexpr std::array<std::string_view, 6> kDenials{"false", "no ", "not "
          std::any_of(kDenials.begin(), kDenials.end(), [&](std::string_view no) { return value.starts_with(no); });
 }
 
+/// Libraries whose names do not say by which framework's operators they train. What has a way of its own
+/// (importers/training_way.h: Megatron, NeMo, torchtitan, ...) is none of them.
+struct Library {
+  std::string_view name;
+  std::string_view framework;
+};
+inline constexpr auto kLibraries = std::to_array<Library>({
+    {"accelerate", "pytorch"},
+    {"allennlp", "pytorch"},
+    {"axolotl", "pytorch"},
+    {"bagua", "pytorch"},
+    {"bmtrain", "pytorch"},
+    {"colossal", "pytorch"},
+    {"detectron2", "pytorch"},
+    {"diffusers", "pytorch"},
+    {"espnet", "pytorch"},
+    {"fairscale", "pytorch"},
+    {"fairseq", "pytorch"},
+    {"lightning", "pytorch"},
+    {"llama-factory", "pytorch"},
+    {"mingpt", "pytorch"},
+    {"mmcls", "pytorch"},
+    {"mmdet", "pytorch"},
+    {"mmpretrain", "pytorch"},
+    {"mmseg", "pytorch"},
+    {"nanogpt", "pytorch"},
+    {"opennmt-py", "pytorch"},
+    {"patrickstar", "pytorch"},
+    {"pipedream", "pytorch"},
+    {"pycls", "pytorch"},
+    {"speechbrain", "pytorch"},
+    {"torchgpipe", "pytorch"},
+    {"torchvision", "pytorch"},
+    {"ultralytics", "pytorch"},
+    {"unsloth", "pytorch"},
+    {"yolov5", "pytorch"},
+    {"yolov8", "pytorch"},
+    {"keras", "tensorflow"},
+    {"neurst", "tensorflow"},
+    {"openseq2seq", "tensorflow"},
+    {"tensor2tensor", "tensorflow"},
+    {"tensorpack", "tensorflow"},
+    {"tf_cnn_benchmarks", "tensorflow"},
+    {"easylm", "jax"},
+    {"flax", "jax"},
+    {"levanter", "jax"},
+    {"maxtext", "jax"},
+    {"pax", "jax"},
+    {"t5x", "jax"},
+    {"gluon", "mxnet"},
+});
+
+/// A case's framework in lower case; of a library with what it stands on: "fairseq 0.10 (pytorch)".
+[[nodiscard]] inline std::string framework_of(const io::Case& one) {
+  std::string name = lower_case(one.framework);
+  if (has_any(name, {"pytorch", "tensorflow", "jax", "mxnet", "paddle"})) return name;
+  const auto* const known = std::find_if(kLibraries.begin(), kLibraries.end(),
+                                         [&](const Library& library) { return has(name, library.name); });
+  return known == kLibraries.end() ? name : name + " (" + std::string(known->framework) + ")";
+}
+
 /// "AMP/mixed (submission default)" is amp, "FP16(no AMP)" fp16, "bfloat16" and "bf16-mixed" bf16, Apex's "O2" amp.
 [[nodiscard]] inline std::string precision_of(std::string_view published) {
   const std::string all = lower_case(published);

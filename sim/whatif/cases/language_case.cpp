@@ -22,17 +22,6 @@ bool says_no_split(const io::Case& one) { return one.architecture.starts_with("n
 
 constexpr std::string_view kEveryOther = "every other block whole";
 
-/// "full (1 layer)", "yes (...)", "selective", "selective (per operator)", "none".
-std::string_view recomputation_of(const io::Case& one) {
-  for (const std::string_view key : {"recompute", "activation_checkpointing"}) {
-    if (says(one, key, kEveryOther)) return "full";
-    if (says(one, key, "per operator")) return "per-op";
-    if (says(one, key, "selective")) return "selective";
-    if (says(one, key, "full") || says(one, key, "yes")) return "full";
-  }
-  return "none";
-}
-
 /// "5 7 7 7 (embedding and head count as layers)"; else as Megatron does it: as many blocks in every stage. Empty: the
 /// stages cannot have as many.
 std::vector<std::int64_t> blocks_per_stage(const io::Case& one, std::int64_t pipeline, std::int64_t blocks) {
@@ -97,6 +86,16 @@ std::string_view schedule_of(const io::Case& one) {
 }
 
 }  // namespace
+
+std::string_view recomputation_of(const io::Case& one) {
+  for (const std::string_view key : {"recompute", "activation_checkpointing"}) {
+    if (says(one, key, kEveryOther)) return "full";
+    if (says(one, key, "per operator")) return "per-op";
+    if (says(one, key, "selective")) return "selective";
+    if (says(one, key, "full") || says(one, key, "yes")) return "full";
+  }
+  return "none";
+}
 
 std::optional<std::int64_t> count_of(const io::Case& one, std::string_view key) {
   const auto text = one.said(key);
@@ -255,7 +254,7 @@ std::optional<std::int64_t> expert_tensor_of(const io::Case& one, const plan::Pa
   if (cut.expert == 1) return std::nullopt;
   // NVIDIA-NeMo/Megatron-Bridge scripts/performance: expert_tensor_parallel_size 1 where nobody says; torchtitan's
   // job_config likewise. Else with experts that are cut it cannot have run.
-  const bool by_default = has_any(lower_case(one.framework), {"megatron-bridge", "torchtitan"});
+  const bool by_default = has_any(framework_of(one), {"megatron-bridge", "torchtitan"});
   return by_default || !plan::expert_ranks(cut, replicas) ? std::optional<std::int64_t>(1) : std::nullopt;
 }
 
@@ -284,7 +283,7 @@ void add_sharing(int shares, const io::Case& one, std::int64_t replicas, std::ve
   const auto within = one.said("dp") && replicas != count_or(one, "dp", 1) ? count_of(one, "fsdp") : std::nullopt;
   const auto ranks = one.said("shard_ranks") ? count_of(one, "shard_ranks") : within;
   if (ranks && *ranks < replicas) set("parallel.shard_ranks", std::to_string(*ranks));
-  if (shares == 3 && count_or(one, "pp", 1) > 1 && importers::syncs_stages_once(lower_case(one.framework))) {
+  if (shares == 3 && count_or(one, "pp", 1) > 1 && importers::syncs_stages_once(framework_of(one))) {
     set("parallel.no_sync", "yes");
     set("parallel.reshard", "no");
   }
@@ -304,7 +303,7 @@ void add_formats(const io::Case& one, const importers::TrainingWay& way, bool on
   const AddSetting set{one, settings};
   if (precision_of(one.precision) == "fp32" || precision_of(one.precision) == "tf32") return;
   // Autocast keeps weights, and what follows from them, in fp32.
-  const bool own_formats = way.states != "pure-16" && !(way.names.empty() && has(lower_case(one.framework), "pytorch"));
+  const bool own_formats = way.states != "pure-16" && !(way.names.empty() && has(framework_of(one), "pytorch"));
   const bool autocast = !own_formats && has_any(lower_case(one.precision), {"mixed", "amp"});
   const bool wide = says(one, "grad_dtype", "fp32");
   const std::string usual(autocast ? "fp32" : wide ? "mixed" : way.states);
@@ -350,7 +349,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   set_degree(degrees->context, "parallel.context");
   // NVIDIA-NeMo/Megatron-Bridge perf_recipes: moe_token_dispatcher_type "flex", by DeepEP or HybridEP.
   const std::string dispatcher = lower_case(one.said("dispatcher").value_or(""));
-  const bool once = lower_case(one.framework).find("megatron-bridge") != std::string::npos ||
+  const bool once = framework_of(one).find("megatron-bridge") != std::string::npos ||
                     has_any(dispatcher, {"deepep", "hybridep", "flex"});
   const std::int64_t expert = degree("ep", "parallel.expert");
   if (expert > 1 && once) set("parallel.expert_dispatch", "once");
@@ -385,6 +384,29 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   if (says(one, "offload", "optimizer")) set("parallel.offload_optimizer", "yes");
   if (says(one, "offload", "activations")) set("parallel.offload_activations", "yes");
   if (has_adapters(one)) add_adapters(one, settings);
+  return settings;
+}
+
+bool cuts_stages_alone(const io::Case& one) {
+  const auto whole = [&](std::string_view key) { return count_or(one, key, 1) == 1; };
+  return count_or(one, "pp", 1) > 1 && whole("tp") && whole("cp") && whole("ep") && sharing_of(one, 0) == 0;
+}
+
+Expected<std::vector<Override>> stages_alone_of(const io::Case& one) {
+  if (auto counts = check_counts(one); !counts) return tl::unexpected<Error>(counts.error());
+  const auto replicas = replicas_of(one, {});
+  if (!replicas) return tl::unexpected<Error>(replicas.error());
+  const auto global = global_batch_of(one, *replicas);
+  if (!global && one.metric == io::CaseMetric::kStepMilliseconds) {
+    return fail(ErrorCode::kUnsupported, "the source does not say the batch");
+  }
+  std::vector<Override> settings;
+  const AddSetting set{one, settings};
+  set("parallel.pipeline", std::to_string(count_or(one, "pp", 1)));
+  set("parallel.data", std::to_string(*replicas));
+  set("parallel.schedule", std::string(schedule_of(one)));
+  set("batch", std::to_string(micro_batch_of(one, *replicas)));
+  if (global) set("global_batch", std::to_string(*global));
   return settings;
 }
 

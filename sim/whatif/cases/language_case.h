@@ -55,6 +55,15 @@ namespace ddlsim::whatif {
 /// Degrees, batches, schedule, recomputation and states.
 [[nodiscard]] Expected<std::vector<Override>> splits_of(const io::Case& one);
 
+/// What is computed again in backward, by its word in a plan (parallel.recompute): "full (1 layer)", "yes (...)",
+/// "selective", "selective (per operator)"; "none" where nobody says.
+[[nodiscard]] std::string_view recomputation_of(const io::Case& one);
+
+/// Whether layers are cut in stages (`pp`), and nothing else of the model is: what any model with layers can be.
+[[nodiscard]] bool cuts_stages_alone(const io::Case& one);
+/// Stages, schedule and batches of such a case. Where its stages begin is taken as anybody's (plan/stage_cuts.h).
+[[nodiscard]] Expected<std::vector<Override>> stages_alone_of(const io::Case& one);
+
 /// Whether attention is one kernel, where the case says it; nothing where it does not.
 [[nodiscard]] std::optional<bool> said_attention_in_one(const io::Case& one);
 

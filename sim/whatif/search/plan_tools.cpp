@@ -108,7 +108,8 @@ std::optional<PipelinePlaces::Cut>& PipelinePlaces::cut_of(const Split& split, S
   if (!loads) return found->second;
   Cut cut{.loads = {.work = shorter_->whole(loads->work),
                     .elements = shorter_->whole(loads->elements),
-                    .weights = shorter_->whole(loads->weights)},
+                    .weights = shorter_->whole(loads->weights),
+                    .per_element = loads->per_element},
           .points = {},
           .weights = {}};
   cut.points = plan::cut_points_of(blocks_, cut.loads);

@@ -139,3 +139,24 @@ TEST_CASE("stage cuts: blocks that are alike are dealt out evenly, else they sta
   const LayerLoads unlike = loads({5, 1, 2, 1, 2, 1, 2, 1, 3, 9});
   CHECK_FALSE(cut_points_of(blocks, unlike).even);
 }
+
+TEST_CASE("stage cuts: layers that wait for memory weigh what they take, where no blocks of attention are counted",
+          "[unit][plan]") {
+  // In FLOPs 1, 1, 4, 4, 4, 2: 1 + 1 + 4 | 4 + 4 + 2 in two parts is no better than ... | 4 + 2. An element is worth 2
+  // FLOPs on this GPU, and the first two move 4 each: 8 + 8 | 4 + 4 + 4 + 2 = 16 | 14, where 20 | 10 would be.
+  LayerLoads all = loads({1, 1, 4, 4, 4, 2});
+  all.elements = {4, 4, 0, 0, 1, 0};
+  CHECK(balanced_starts({}, all, 1, 2).first == std::vector<std::size_t>{0, 3, 6});
+  all.per_element = flops(2);
+  CHECK(balanced_starts({}, all, 1, 2).first == std::vector<std::size_t>{0, 2, 6});
+  // Weights are moved once a pass, whatever its samples: 12 elements in 1 sample are 24 FLOPs, in 12 samples 2.
+  all.elements.assign(6, 0);
+  all.weights = {0, 0, 0, 0, 0, 12};
+  CHECK(balanced_starts({}, all, 1, 2).first == std::vector<std::size_t>{0, 5, 6});
+  CHECK(balanced_starts({}, all, 12, 2).first == std::vector<std::size_t>{0, 4, 6});
+  // Blocks of attention are counted by FLOPs, as frameworks count them.
+  all.elements = {4, 4, 0, 0, 1, 0};
+  all.weights.assign(6, 0);
+  const CutPoints blocks{.starts = {0, 1, 2, 3, 4, 5}, .after_bodies = 6, .repeated = true};
+  CHECK(balanced_starts(blocks, all, 1, 2).first == std::vector<std::size_t>{0, 3, 6});
+}

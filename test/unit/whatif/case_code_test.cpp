@@ -255,3 +255,63 @@ TEST_CASE("case: frameworks and their servers", "[unit][whatif]") {
   one.extra = {{"grad_accum", "4"}};
   CHECK(said(one, "strategy.accumulation") == "4");
 }
+
+TEST_CASE("case: libraries on PyTorch run its operators, whatever they are called", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "Transformer big (WMT14 en-de)";
+  one.precision = "FP16";
+  one.source = "github:somebody/paper:table.md";
+  one.extra["date"] = "2021";
+  for (const char* framework :
+       {"fairseq", "fairseq 0.10 (PyTorch 1.7)", "PyTorch", "torchgpipe 0.0.5", "mmdetection"}) {
+    CAPTURE(framework);
+    one.framework = framework;
+    CHECK(said(one, "software.fused") == "no");
+    CHECK(said(one, "software.optimizer") == "for-loop");
+  }
+  one.framework = "LightSeq (fairseq)";
+  CHECK(said(one, "software.fused") == "yes");
+  CHECK(said(one, "software.optimizer").empty());
+  one.framework = "nobody's own";
+  CHECK(said(one, "software.fused").empty());
+  one.framework = "a port of fairseq to JAX";
+  CHECK(said(one, "software.fused") == "yes");
+  for (const auto& [framework, fused] :
+       {std::pair("MaxText", "yes"), std::pair("tensor2tensor 1.15", "no"), std::pair("GluonNLP 0.10", "no")}) {
+    CAPTURE(framework);
+    one.framework = framework;
+    CHECK(said(one, "software.fused") == fused);
+  }
+  one.framework = "tensor2tensor 1.15";
+  CHECK(said(one, "software.operators") == "composed");
+}
+
+TEST_CASE("case: stages of a network that is no language model", "[unit][whatif]") {
+  // torchgpipe's ResNet-101: four stages, 256 micro-batches of 22.
+  io::Case one = row();
+  one.model = "ResNet-101";
+  one.framework = "torchgpipe 0.0.5 (PyTorch 1.3)";
+  one.gpu = "P40";
+  one.gpus_per_node = one.total_gpus = 4;
+  one.nodes = 1;
+  one.architecture = "pp";
+  one.extra = {{"pp", "4"},           {"dp", "1"},           {"micro_batch", "22"},
+               {"grad_accum", "256"}, {"schedule", "gpipe"}, {"recompute", "full"}};
+  one.metric = io::CaseMetric::kSamplesPerSecond;
+  one.value = 265.958;
+  CHECK(said(one, "parallel.pipeline") == "4");
+  CHECK(said(one, "parallel.data") == "1");
+  CHECK(said(one, "parallel.schedule") == "gpipe");
+  CHECK(said(one, "parallel.recompute") == "full");
+  CHECK(said(one, "batch") == "22");
+  CHECK(said(one, "global_batch") == "5632");
+  CHECK(CaseReader(catalog()).scenario_of(one, 4).value().strategy.accumulation == 256);
+  one.extra["global_batch"] = "2816";
+  one.extra.erase("grad_accum");
+  CHECK(CaseReader(catalog()).scenario_of(one, 4).value().strategy.accumulation == 128);
+  one.extra["dp"] = "2";
+  CHECK_FALSE(CaseReader(catalog()).scenario_of(one, 4));  // 2 x 4 stages on four GPUs
+  one.extra["dp"] = "1";
+  one.extra["tp"] = "2";
+  CHECK(said(one, "parallel.pipeline").starts_with("error: 'pp': a split of a model whose sizes"));
+}

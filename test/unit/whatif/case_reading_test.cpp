@@ -155,6 +155,8 @@ TEST_CASE("reading: brackets add to a model's name, unless they name another", "
   io::Case one = row();
   one.model = "ResNet-50 (synthetic run)";
   CHECK(said(one, "model") == "ResNet-50");
+  one.model = "ResNet-50 (torchvision)";
+  CHECK(said(one, "model") == "ResNet-50");
   one.model = "U-Net 2D (nnU-Net, 4x192x160)";
   CHECK(said(one, "model").starts_with("error: unknown model"));
   one.model = "DLRM (small, 4.2B parameters)";
