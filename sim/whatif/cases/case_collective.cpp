@@ -9,6 +9,7 @@
 
 #include "cases/case_scenario.h"
 #include "cases/case_text.h"
+#include "cases/framework_name.h"
 #include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::whatif {

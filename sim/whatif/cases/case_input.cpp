@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "cases/case_text.h"
+#include "cases/framework_name.h"
 #include "cases/language_case.h"
 
 namespace ddlsim::whatif {

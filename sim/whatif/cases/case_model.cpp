@@ -13,6 +13,7 @@
 #include "cases/case_parts.h"
 #include "cases/case_software.h"
 #include "cases/case_text.h"
+#include "cases/framework_name.h"
 #include "cases/language_case.h"
 #include "ddlsim/importers/hf_config.h"
 #include "ddlsim/workload/blocks.h"

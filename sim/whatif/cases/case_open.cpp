@@ -14,6 +14,7 @@
 #include "cases/case_network.h"
 #include "cases/case_software.h"
 #include "cases/case_text.h"
+#include "cases/framework_name.h"
 #include "cases/language_case.h"
 #include "ddlsim/importers/training_way.h"
 

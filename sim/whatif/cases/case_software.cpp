@@ -9,6 +9,7 @@
 
 #include "cases/case_metric.h"
 #include "cases/case_text.h"
+#include "cases/framework_name.h"
 
 namespace ddlsim::whatif {
 namespace {

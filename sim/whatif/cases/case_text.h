@@ -87,75 +87,16 @@ inline constexpr std::array<std::string_view, 6> kDenials{"false", "no ", "not "
          std::any_of(kDenials.begin(), kDenials.end(), [&](std::string_view no) { return value.starts_with(no); });
 }
 
-/// Libraries whose names do not say by which framework's operators they train. What has a way of its own
-/// (importers/training_way.h: Megatron, NeMo, torchtitan, ...) is none of them.
-struct Library {
-  std::string_view name;
-  std::string_view framework;
-};
-inline constexpr auto kLibraries = std::to_array<Library>({
-    {"accelerate", "pytorch"},
-    {"allennlp", "pytorch"},
-    {"axolotl", "pytorch"},
-    {"bagua", "pytorch"},
-    {"bmtrain", "pytorch"},
-    {"colossal", "pytorch"},
-    {"detectron2", "pytorch"},
-    {"diffusers", "pytorch"},
-    {"espnet", "pytorch"},
-    {"fairscale", "pytorch"},
-    {"fairseq", "pytorch"},
-    {"lightning", "pytorch"},
-    {"llama-factory", "pytorch"},
-    {"mingpt", "pytorch"},
-    {"mmcls", "pytorch"},
-    {"mmdet", "pytorch"},
-    {"mmpretrain", "pytorch"},
-    {"mmseg", "pytorch"},
-    {"nanogpt", "pytorch"},
-    {"opennmt-py", "pytorch"},
-    {"patrickstar", "pytorch"},
-    {"pipedream", "pytorch"},
-    {"pycls", "pytorch"},
-    {"speechbrain", "pytorch"},
-    {"torchgpipe", "pytorch"},
-    {"torchvision", "pytorch"},
-    {"ultralytics", "pytorch"},
-    {"unsloth", "pytorch"},
-    {"yolov5", "pytorch"},
-    {"yolov8", "pytorch"},
-    {"keras", "tensorflow"},
-    {"neurst", "tensorflow"},
-    {"openseq2seq", "tensorflow"},
-    {"tensor2tensor", "tensorflow"},
-    {"tensorpack", "tensorflow"},
-    {"tf_cnn_benchmarks", "tensorflow"},
-    {"easylm", "jax"},
-    {"flax", "jax"},
-    {"levanter", "jax"},
-    {"maxtext", "jax"},
-    {"pax", "jax"},
-    {"t5x", "jax"},
-    {"gluon", "mxnet"},
-});
-
-/// A case's framework in lower case; of a library with what it stands on: "fairseq 0.10 (pytorch)".
-[[nodiscard]] inline std::string framework_of(const io::Case& one) {
-  std::string name = lower_case(one.framework);
-  if (has_any(name, {"pytorch", "tensorflow", "jax", "mxnet", "paddle"})) return name;
-  const auto* const known = std::find_if(kLibraries.begin(), kLibraries.end(),
-                                         [&](const Library& library) { return has(name, library.name); });
-  return known == kLibraries.end() ? name : name + " (" + std::string(known->framework) + ")";
-}
-
 /// "AMP/mixed (submission default)" is amp, "FP16(no AMP)" fp16, "bfloat16" and "bf16-mixed" bf16, Apex's "O2" amp.
 [[nodiscard]] inline std::string precision_of(std::string_view published) {
-  const std::string all = lower_case(published);
+  std::string all = lower_case(published);
+  std::replace(all.begin(), all.end(), '_', ' ');
   std::string word = all.substr(0, all.find_first_of(" /(,;"));
-  if (has(all, "mixed precision") && !has_any(all, {"fp8", "bf16", "bfloat16"})) return "amp";
+  if (has_any(all, {"mixed precision", "mixed-precision"}) && !has_any(all, {"fp8", "bf16", "bfloat16"})) return "amp";
   if (word == "xla") word = all.substr(std::min(all.find_last_of(' ') + 1, all.size()));
-  if (word == "32" || word == "32-true") return "fp32";
-  if (word == "16" || word == "16-mixed" || word == "o1" || word == "o2") return "amp";
+  if (word == "32" || word == "32-true" || word == "32-bit" || word == "32bit" || word == "full") return "fp32";
+  if (word == "16" || word == "16-mixed" || word == "16-bit" || word == "16bit") return "amp";
+  if (word == "o1" || word == "o2") return "amp";  // Apex's
   if (word == "bfloat16" || word.starts_with("bf16") || word.ends_with("-bf16")) return "bf16";
   if (word.empty() || word == "float" || word == "float32" || word == "single") return "fp32";
   if (word == "mixed" || word == "half" || word == "float16") return "fp16";

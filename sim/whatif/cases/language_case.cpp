@@ -13,6 +13,7 @@
 #include "cases/case_model.h"
 #include "cases/case_software.h"
 #include "cases/case_text.h"
+#include "cases/framework_name.h"
 #include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::whatif {
@@ -92,7 +93,7 @@ std::string_view recomputation_of(const io::Case& one) {
     if (says(one, key, kEveryOther)) return "full";
     if (says(one, key, "per operator")) return "per-op";
     if (says(one, key, "selective")) return "selective";
-    if (says(one, key, "full") || says(one, key, "yes")) return "full";
+    if (says(one, key, "full") || affirms(one, key)) return "full";
   }
   return "none";
 }
@@ -268,6 +269,12 @@ struct AddSetting {
   }
 };
 
+/// Whether context ranks change places with heads (DeepSpeed-Ulysses) instead of passing keys round.
+bool exchanges_heads(const io::Case& one) {
+  const std::string said = lower_case(one.said("cp_comm").value_or("") + " " + one.said("cp_kind").value_or(""));
+  return has_any(said, {"a2a", "all-to-all", "ulysses"}) || has(lower_case(one.architecture), "ulysses");
+}
+
 void add_kernels(const io::Case& one, const importers::TrainingWay& way, std::vector<Override>& settings) {
   const AddSetting set{one, settings};
   const bool compiled = is_compiled(one);
@@ -372,7 +379,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
     if (schedule_of(one) == "1f1b") set("parallel.overlap_p2p", "no");
   }
   add_kernels(one, way, settings);
-  if (says(one, "cp_comm", "a2a")) set("parallel.context_by", "ulysses");
+  if (exchanges_heads(one)) set("parallel.context_by", "ulysses");
   const bool said = one.said("sequence_parallel").has_value();
   const bool sequence = tensor > 1 && (said ? affirms(one, "sequence_parallel") : way.sequence);
   if (sequence) set("parallel.sequence", "yes");

@@ -61,6 +61,17 @@ TEST_CASE("cases: other names of what is said, and whole numbers with a zero beh
   CHECK(one.said("seq_len") == "384");  // in this project's own words
   CHECK(one.said("global_batch") == "2");
   CHECK(one.said("Odd Key") == "1");
+  const auto spelt = read(
+      "a1,g,paper,GPT,PyTorch,FP32,V100,8,2,16,NVLink,25 Gb/s,64,ddp,"
+      "\"{\"\"num_hidden_layers\"\": 24, \"\"d_model\"\": 1024, \"\"intermediate_size\"\": 4096, \"\"year\"\": 2021, "
+      "\"\"num_key_value_heads\"\": 8, \"\"gradient_checkpointing\"\": true}\",images_per_s,5,\n");
+  REQUIRE(spelt);
+  CHECK(spelt->front().said("layers") == "24");
+  CHECK(spelt->front().said("hidden") == "1024");
+  CHECK(spelt->front().said("ffn") == "4096");
+  CHECK(spelt->front().said("date") == "2021");
+  CHECK(spelt->front().said("kv_heads") == "8");
+  CHECK(spelt->front().said("activation_checkpointing") == "true");
   CHECK(error_of("a1,,,ResNet-50,,,V100,1,1,1.5,,,,single,,step_ms,10,\n").find("'1.5'") != std::string::npos);
 }
 

@@ -7,6 +7,8 @@
 
 #include "case_row.h"
 #include "cases/case_scenario.h"
+#include "cases/case_text.h"
+#include "cases/framework_name.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
@@ -314,4 +316,63 @@ TEST_CASE("case: stages of a network that is no language model", "[unit][whatif]
   one.extra["dp"] = "1";
   one.extra["tp"] = "2";
   CHECK(said(one, "parallel.pipeline").starts_with("error: 'pp': a split of a model whose sizes"));
+}
+
+TEST_CASE("case: frameworks by short names, and releases however they are joined to them", "[unit][whatif]") {
+  io::Case one = row();
+  const auto name = [&](const char* framework) {
+    one.framework = framework;
+    return framework_of(one);
+  };
+  for (const char* same : {"PyTorch 1.7", "PyTorch1.7", "pytorch==1.7", "PyTorch-1.7", "PyTorch v1.7", "torch 1.7",
+                           "torch1.7", "Torch_1.7"}) {
+    CAPTURE(same);
+    CHECK(name(same) == "pytorch 1.7");
+    CHECK(said(one, "software.year") == "2020.8");
+  }
+  for (const char* same : {"TensorFlow 1.15", "TF 1.15", "tf1.15", "TF-1.15", "tensorflow==1.15"}) {
+    CAPTURE(same);
+    CHECK(name(same) == "tensorflow 1.15");
+    CHECK(said(one, "software.operators") == "composed");
+  }
+  CHECK(name("TF2") == "tensorflow 2");
+  CHECK(name("Horovod (torch)") == "horovod (pytorch)");
+  CHECK(name("NGC PyTorch 20.03") == "ngc pytorch 20.03");
+  // What only begins alike, or is another.
+  CHECK(name("Torch 7, cuDNN 5005") == "torch 7, cudnn 5005");
+  CHECK(name("torchtitan") == "torchtitan");
+  CHECK(name("TFA") == "tfa");
+  CHECK(name("tf.distribute") == "tf.distribute");
+  CHECK(name("torch.nn.DataParallel") == "torch.nn.dataparallel");
+  CHECK(name("fairseq 0.10") == "fairseq 0.10 (pytorch)");
+  CHECK(name("") == "");
+}
+
+TEST_CASE("case: nn.DataParallel is one process of many GPUs, by whatever word", "[unit][whatif]") {
+  io::Case one = row();
+  one.nodes = 1;
+  one.total_gpus = 8;
+  one.framework = "PyTorch 1.4.0, torch.nn.DataParallel";
+  one.architecture = "ps-single-node(torch.nn.DataParallel)";
+  CHECK(said(one, "strategy") == "data-parallel");
+  one.framework = "PyTorch 1.4.0";
+  for (const char* same : {"DataParallel", "nn.DataParallel", "ddp (nn.DataParallel)"}) {
+    one.architecture = same;
+    CHECK(said(one, "strategy") == "data-parallel");
+  }
+  for (const char* other : {"DistributedDataParallel", "data-parallel", "ddp", "dp", "data parallel"}) {
+    one.architecture = other;
+    CHECK(said(one, "strategy") == "pytorch-ddp");
+  }
+}
+
+TEST_CASE("case: precisions as sources write them", "[unit][whatif]") {
+  for (const char* half : {"AMP", "mixed_precision", "mixed-precision", "Mixed Precision", "16-bit", "16bit", "O2"}) {
+    CHECK(precision_of(half) == "amp");
+  }
+  for (const char* single : {"FP32", "full precision", "32-bit", "32bit", "single precision", "float32"}) {
+    CHECK(precision_of(single) == "fp32");
+  }
+  CHECK(precision_of("bf16_mixed_precision") == "bf16");
+  CHECK(precision_of("FP8 mixed precision") == "fp8");
 }

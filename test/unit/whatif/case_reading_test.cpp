@@ -384,6 +384,14 @@ TEST_CASE("reading: offload, dispatchers, schedules and graphs as a row names th
   CHECK(said(one, "cuda_graphs").empty());
   one.extra["cuda_graph"] = "True";
   CHECK(said(one, "cuda_graphs") == "yes");
+  CHECK(said(one, "parallel.context_by").empty());
+  one.extra["cp_kind"] = "ring";
+  CHECK(said(one, "parallel.context_by").empty());
+  one.extra["cp_kind"] = "Ulysses (all-to-all)";
+  CHECK(said(one, "parallel.context_by") == "ulysses");
+  one.extra.erase("cp_kind");
+  one.extra["cp_comm"] = "a2a";
+  CHECK(said(one, "parallel.context_by") == "ulysses");
 }
 
 TEST_CASE("reading: experts are whole where it is said, or where they could not be cut", "[unit][whatif]") {
