@@ -14,10 +14,12 @@ namespace {
 constexpr auto kWays = std::to_array<TrainingWay>({
     {"sailor", kNever, kNever, false, Beside::kNothing, 0, "mixed-16", "fp16", "best", false,
      "eth-easl/sailor: Megatron-DeepSpeed without --use-flash-attn, zero_optimization {}"},
-    {"deepspeed zero-3", kNever, kNever, false, Beside::kNothing, 3, "mixed-16", "fp16", "best", false,
-     "DeepSpeed ZeRO-3: bigscience experiments/gpt2.md"},
-    {"deepspeed", kNever, kNever, false, Beside::kNothing, 1, "mixed-16", "fp16", "best", false,
+    {"megatron deepspeed", kNever, kNever, false, Beside::kNothing, 1, "mixed-16", "fp16", "best", false,
      "bigscience-workshop/Megatron-DeepSpeed: ZeRO-1, fused softmax, no FlashAttention (tr11-176B-ml)"},
+    {"deepspeed zero-3", kNever, 2023.95, false, Beside::kNothing, 3, "mixed-16", "fp16", "best", false,
+     "DeepSpeed ZeRO-3: bigscience experiments/gpt2.md; scaled_dot_product_attention of transformers since 4.36"},
+    {"deepspeed", kNever, 2023.95, false, Beside::kNothing, 1, "mixed-16", "fp16", "best", false,
+     "DeepSpeed's engine with somebody's model: attention as in transformers, whose models most train"},
     {"megatron-bridge", kNever, kEver, true, Beside::kAll, 1, "mixed-16", "bf16", "best", false,
      "NVIDIA-NeMo/Megatron-Bridge scripts/performance/configs @ 2a0d46e: distributed optimizer, sequence parallel, "
      "grad_reduce_in_fp32 False, tp_comm_overlap; training/mixed_precision.py: fp8_param_gather; docs: communication "

@@ -68,10 +68,11 @@ bool in_racks(const io::Case& one, const hardware::Gpu& gpu, const std::string& 
 
 /// Whether one of the words of "tp-pp-dp" splits the model.
 bool splits_model(std::string_view family) {
-  constexpr auto kSplits = std::to_array<std::string_view>({"tp", "pp", "ep", "cp", "sp", "fsdp", "mp"});
+  constexpr auto kSplits = std::to_array<std::string_view>({"tp", "pp", "ep", "cp", "sp", "fsdp", "hsdp", "mp"});
   for (std::size_t begin = 0; begin < family.size();) {
     const std::size_t end = std::min(family.find_first_of("-+/ ", begin), family.size());
-    const std::string_view word = family.substr(begin, end - begin);
+    const std::string_view with_degree = family.substr(begin, end - begin);  // "tp2", "tp=2"
+    const std::string_view word = with_degree.substr(0, with_degree.find_first_of("=0123456789"));
     if (std::find(kSplits.begin(), kSplits.end(), word) != kSplits.end() || word.starts_with("zero")) return true;
     begin = end + 1;
   }
@@ -143,6 +144,7 @@ void add_servers(const io::Case& one, std::vector<Override>& settings) {
 std::string architecture_family(const io::Case& one) {
   std::string family = lower_case(one.architecture.substr(0, one.architecture.find('(')));
   constexpr auto kInWords = std::to_array<std::pair<std::string_view, std::string_view>>({
+      {"parallelism", "parallel"},
       {"parameter servers", "ps"},
       {"parameter server", "ps"},
       {"parameter-servers", "ps"},
@@ -151,9 +153,20 @@ std::string architecture_family(const io::Case& one) {
       {"ring-allreduce", "allreduce"},
       {"ring allreduce", "allreduce"},
       {"all-reduce", "allreduce"},
+      {"fullyshardeddataparallel", "fsdp"},
+      {"fully sharded data parallel", "fsdp"},
+      {"fully sharded", "fsdp"},
+      {"fsdp2", "fsdp"},
+      {"zero stage ", "zero-"},
+      {"tensor parallel", "tp"},
+      {"pipeline parallel", "pp"},
+      {"context parallel", "cp"},
+      {"expert parallel", "ep"},
   });
   for (const auto& [words, usual] : kInWords) {
-    if (const std::size_t at = family.find(words); at != std::string::npos) family.replace(at, words.size(), usual);
+    for (std::size_t at = family.find(words); at != std::string::npos; at = family.find(words, at + usual.size())) {
+      family.replace(at, words.size(), usual);
+    }
   }
   family.erase(family.find_last_not_of(' ') + 1);
   if (family == "data parallel" || family == "data-parallel") return "ddp";

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "cases/case_model.h"
+#include "cases/case_scenario.h"
 #include "cases/case_software.h"
 #include "cases/case_text.h"
 #include "cases/framework_name.h"
@@ -54,8 +55,8 @@ int sharing_of(const io::Case& one, int usual) {
   if (const auto stage = one.said("zero_stage") ? count_of(one, "zero_stage") : count_of(one, "zero")) {
     return static_cast<int>(std::min<std::int64_t>(*stage, 3));
   }
-  const std::string words = words_of(one.architecture.substr(0, one.architecture.find('(')));
-  if (has_phrase(words, "fsdp") || has_phrase(words, "zero 3")) return 3;
+  const std::string words = words_of(architecture_family(one));
+  if (has_phrase(words, "fsdp") || has_phrase(words, "hsdp") || has_phrase(words, "zero 3")) return 3;
   if (has_phrase(words, "zero 2")) return 2;
   if (has_phrase(words, "zero 1")) return 1;
   return words == " ddp " ? 0 : usual;
@@ -98,8 +99,27 @@ std::string_view recomputation_of(const io::Case& one) {
   return "none";
 }
 
+namespace {
+
+/// A degree in the architecture's own words: "tp2-pp4-dp8", "TP=2".
+std::optional<std::string> degree_in_words(const io::Case& one, std::string_view key) {
+  constexpr auto kDegrees = std::to_array<std::string_view>({"tp", "pp", "dp", "cp", "ep"});
+  if (std::find(kDegrees.begin(), kDegrees.end(), key) == kDegrees.end()) return std::nullopt;
+  const std::string words = words_of(one.architecture.substr(0, one.architecture.find('(')));
+  const std::string phrase = " " + std::string(key) + " ";
+  const std::size_t at = words.find(phrase);
+  if (at == std::string::npos) return std::nullopt;
+  const std::size_t begin = at + phrase.size();
+  const std::string next = words.substr(begin, words.find(' ', begin) - begin);
+  const bool number = !next.empty() && next.find_first_not_of("0123456789") == std::string::npos;
+  return number ? std::optional(next) : std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::int64_t> count_of(const io::Case& one, std::string_view key) {
-  const auto text = one.said(key);
+  const auto said = one.said(key);
+  const auto text = said ? said : degree_in_words(one, key);
   if (!text) return std::nullopt;
   const auto number = parse_number(*text);
   if (!number || *number < 0 || *number > 1e15 || *number != std::floor(*number)) return std::nullopt;
@@ -242,7 +262,11 @@ bool is_compiled(const io::Case& one) {
 bool has_attention_in_one(const io::Case& one, const importers::TrainingWay& way) {
   if (const auto said = said_attention_in_one(one)) return *said;
   const bool modern = software_year_of(one).value_or(importers::kNewest) >= way.fused_since;
-  return modern && one.said("transformer_engine") != "no";  // XLA has none of its own
+  // ALiBi adds a bias to scores: these models' own code composes attention (their modeling files at Hugging Face).
+  const std::string words = words_of(one.model);
+  const bool biased = has_phrase(words, "bloom") || (has(words, "baichuan") && has_phrase(words, "13 b"));
+  const bool by_transformers = has_any(framework_of(one), {"deepspeed", "hugging", "transformers", "hf "});
+  return modern && !(biased && by_transformers) && one.said("transformer_engine") != "no";  // XLA has none of its own
 }
 
 /// Ranks that an expert is cut over, where these are others than those of the other layers.

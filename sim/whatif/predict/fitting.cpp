@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/lowerer.h"
 #include "ddlsim/plan/memory.h"
 #include "ddlsim/plan/parallel.h"

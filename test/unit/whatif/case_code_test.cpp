@@ -376,3 +376,56 @@ TEST_CASE("case: precisions as sources write them", "[unit][whatif]") {
   CHECK(precision_of("bf16_mixed_precision") == "bf16");
   CHECK(precision_of("FP8 mixed precision") == "fp8");
 }
+
+TEST_CASE("case: architectures by other words, and degrees in them", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "Llama 2 7B";
+  one.framework = "PyTorch FSDP";
+  one.precision = "BF16";
+  one.gpu = "A100-SXM4-80GB";
+  one.extra = {{"seq_len", "4096"}, {"micro_batch", "1"}, {"global_batch", "64"}, {"date", "2024"}};
+  one.metric = io::CaseMetric::kTokensPerSecond;
+  for (const char* same : {"fsdp", "FSDP2", "HSDP", "fully sharded", "FullyShardedDataParallel", "ZeRO-3", "zero3",
+                           "ZeRO stage 3", "DeepSpeed ZeRO stage 3 (offload none)"}) {
+    CAPTURE(same);
+    one.architecture = same;
+    CHECK(said(one, "parallel.zero") == "3");
+    CHECK(said(one, "parallel.tensor").empty());
+  }
+  for (const char* same : {"tp2-pp4-dp2", "TP=2, PP=4", "TP2/PP4", "tp 2 pp 4"}) {
+    CAPTURE(same);
+    one.architecture = same;
+    CHECK(said(one, "parallel.tensor") == "2");
+    CHECK(said(one, "parallel.pipeline") == "4");
+    CHECK(said(one, "parallel.data") == "2");
+  }
+  one.architecture = "tensor parallelism";
+  one.extra["tp"] = "8";
+  CHECK(said(one, "parallel.tensor") == "8");
+  one.architecture = "tp2";
+  CHECK(said(one, "parallel.tensor") == "8");  // what `extra` says counts
+  one.architecture = "data parallelism";
+  CHECK(architecture_family(one) == "ddp");
+}
+
+TEST_CASE("case: DeepSpeed trains others' models, whose attention is one kernel since transformers has it",
+          "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "Llama 2 7B";
+  one.precision = "BF16";
+  one.gpu = "A100-SXM4-80GB";
+  one.architecture = "zero";
+  one.extra = {{"seq_len", "4096"}, {"micro_batch", "1"}, {"global_batch", "64"}, {"zero_stage", "3"}};
+  one.metric = io::CaseMetric::kTokensPerSecond;
+  const auto fusion = [&](const char* framework, const char* date) {
+    one.framework = framework;
+    one.extra["date"] = date;
+    return said(one, "fusion");
+  };
+  CHECK(fusion("DeepSpeed 0.12", "2024-02") == "attention");
+  CHECK(fusion("DeepSpeed 0.9", "2023-05") == "none");
+  CHECK(fusion("Megatron-DeepSpeed", "2024-02") == "none");
+  one.model = "BLOOM 7B1";
+  CHECK(fusion("DeepSpeed 0.12", "2024-02") == "none");
+  CHECK(said(one, "overlap") == "none");
+}
