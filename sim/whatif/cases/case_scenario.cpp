@@ -437,7 +437,7 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
     settings.push_back({"parallel.recompute", std::string(again), one.where});
   }
   if (staged) {
-    const auto stages = stages_alone_of(one);
+    auto stages = stages_alone_of(one);
     if (!stages) return stages;
     settings.insert(settings.end(), stages->begin(), stages->end());
     return settings;

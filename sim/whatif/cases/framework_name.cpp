@@ -70,15 +70,15 @@ struct ShortName {
 };
 constexpr auto kShortNames = std::to_array<ShortName>({{"tf", "tensorflow"}, {"torch", "pytorch"}});
 
-bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+bool letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+bool numeral(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
 /// Where a release begins that follows a name ending at `end`: "1.7", " 1.7", "-v1.7", "==1.7"; npos: none does.
 std::size_t release_after(std::string_view text, std::size_t end) {
   const std::size_t at = text.find_first_not_of("-_= ", end);
   if (at == std::string_view::npos) return at;
   const std::size_t number = text[at] == 'v' ? at + 1 : at;
-  return number < text.size() && is_digit(text[number]) ? number : std::string_view::npos;
+  return number < text.size() && numeral(text[number]) ? number : std::string_view::npos;
 }
 
 /// Short names as long ones: a word by itself, or with its release behind it. Torch 7 is no PyTorch.
@@ -87,10 +87,10 @@ std::string with_long_names(std::string name) {
     std::size_t next = 0;  // where the search goes on
     for (std::size_t at = name.find(shorter); at != std::string::npos; at = name.find(shorter, next)) {
       const std::size_t end = at + shorter.size();
-      const bool begins = at == 0 || !(is_letter(name[at - 1]) || name[at - 1] == '.');
+      const bool begins = at == 0 || !(letter(name[at - 1]) || name[at - 1] == '.');
       const std::size_t release = release_after(name, end);
       const bool released = release != std::string::npos;
-      const bool alone = end == name.size() || !(is_letter(name[end]) || name[end] == '_' || name[end] == '.');
+      const bool alone = end == name.size() || !(letter(name[end]) || name[end] == '_' || name[end] == '.');
       const bool old = released && name[release] == '7';
       const bool stands = begins && (released || alone) && !old;
       if (stands) name.replace(at, shorter.size(), framework);
