@@ -11,8 +11,8 @@
 namespace ddlsim::whatif {
 namespace {
 
-/// Libraries whose names do not say by which framework's operators they train. What has a way of its own
-/// (importers/training_way.h: Megatron, NeMo, torchtitan, ...) is none of them.
+/// Libraries whose names do not say by which framework's operators they train, and other names of those that have a way
+/// of their own (importers/training_way.h).
 struct Library {
   std::string_view name;
   std::string_view framework;
@@ -61,6 +61,13 @@ constexpr auto kLibraries = std::to_array<Library>({
     {"pax", "jax"},
     {"t5x", "jax"},
     {"gluon", "mxnet"},
+    {"gpt-neox", "megatron deepspeed"},
+    {"internlm", "internevo"},
+    {"lit-gpt", "litgpt"},
+    {"llm foundry", "composer"},
+    {"llm-foundry", "composer"},
+    {"mcore", "megatron-core"},
+    {"mosaicml", "composer"},
 });
 
 /// Short names of frameworks, which stand for them where a release follows, or alone.

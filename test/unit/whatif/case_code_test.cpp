@@ -7,6 +7,7 @@
 
 #include "case_row.h"
 #include "cases/case_scenario.h"
+#include "cases/case_software.h"
 #include "cases/case_text.h"
 #include "cases/framework_name.h"
 
@@ -345,6 +346,8 @@ TEST_CASE("case: frameworks by short names, and releases however they are joined
   CHECK(name("tf.distribute") == "tf.distribute");
   CHECK(name("torch.nn.DataParallel") == "torch.nn.dataparallel");
   CHECK(name("fairseq 0.10") == "fairseq 0.10 (pytorch)");
+  CHECK(name("LLM Foundry 0.4") == "llm foundry 0.4 (composer)");
+  CHECK(way_of(one).attention == "flash-1");
   CHECK(name("") == "");
 }
 
