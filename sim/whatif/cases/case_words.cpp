@@ -20,17 +20,18 @@ constexpr auto kShared = std::to_array<std::string_view>(
     {"", "single", "ps", "ps-single-node", "allreduce", "ddp", "dp", "collective", "sharding", "horovod", "byteps",
      "deepspeed", "apex", "not stated", "not known", "unstated", "unknown"});
 
-/// Words of families that split models: "tp-pp-dp", "fsdp/zero3", "zero-2".
+/// Words of families that split models: "tp-pp-dp", "fsdp/zero3", "zero-2", "tp2-pp4".
 constexpr auto kSplit = std::to_array<std::string_view>(
-    {"tp",   "pp",  "dp",   "cp",    "ep",    "etp",   "sp", "vp", "mp", "fsdp",    "fsdp2",
-     "hsdp", "ddp", "zero", "zero1", "zero2", "zero3", "1",  "2",  "3",  "sharding"});
+    {"tp", "pp", "dp", "cp", "ep", "etp", "sp", "vp", "mp", "fsdp", "hsdp", "ddp", "zero", "deepspeed", "sharding"});
 
 bool is_known_family(std::string_view family) {
   if (std::find(kShared.begin(), kShared.end(), family) != kShared.end()) return true;
   if (family.starts_with("embedding model parallel")) return true;
   for (std::size_t begin = 0; begin <= family.size();) {
     const std::size_t end = std::min(family.find_first_of("-+/ ", begin), family.size());
-    if (std::find(kSplit.begin(), kSplit.end(), family.substr(begin, end - begin)) == kSplit.end()) return false;
+    const std::string_view word = family.substr(begin, end - begin);
+    const std::string_view name = word.substr(0, word.find_first_of("=,0123456789"));  // "tp2" and "tp=2," are tp
+    if (!name.empty() && std::find(kSplit.begin(), kSplit.end(), name) == kSplit.end()) return false;
     begin = end + 1;
   }
   return true;

@@ -9,6 +9,7 @@
 #include "cases/case_scenario.h"
 #include "cases/case_software.h"
 #include "cases/case_text.h"
+#include "cases/case_words.h"
 #include "cases/framework_name.h"
 
 using namespace ddlsim;
@@ -401,6 +402,7 @@ TEST_CASE("case: architectures by other words, and degrees in them", "[unit][wha
     CHECK(said(one, "parallel.tensor") == "2");
     CHECK(said(one, "parallel.pipeline") == "4");
     CHECK(said(one, "parallel.data") == "2");
+    CHECK(unread_words(one).empty());
   }
   one.architecture = "tensor parallelism";
   one.extra["tp"] = "8";
