@@ -18,6 +18,22 @@ using ddlsim::test::row;
 using ddlsim::test::said;
 using namespace ddlsim::whatif;
 
+namespace {
+
+/// Llama 2 7B on two servers of eight A100.
+io::Case llama() {
+  io::Case one = row();
+  one.model = "Llama 2 7B";
+  one.framework = "PyTorch FSDP";
+  one.precision = "BF16";
+  one.gpu = "A100-SXM4-80GB";
+  one.extra = {{"seq_len", "4096"}, {"micro_batch", "1"}, {"global_batch", "64"}, {"date", "2024"}};
+  one.metric = io::CaseMetric::kTokensPerSecond;
+  return one;
+}
+
+}  // namespace
+
 TEST_CASE("case: whose kernels are fused", "[unit][whatif]") {
   const auto fused = [](const char* framework, const char* source = "github:somebody/paper:table.md",
                         const char* model = "bert_large") {
@@ -382,13 +398,7 @@ TEST_CASE("case: precisions as sources write them", "[unit][whatif]") {
 }
 
 TEST_CASE("case: architectures by other words, and degrees in them", "[unit][whatif]") {
-  io::Case one = row();
-  one.model = "Llama 2 7B";
-  one.framework = "PyTorch FSDP";
-  one.precision = "BF16";
-  one.gpu = "A100-SXM4-80GB";
-  one.extra = {{"seq_len", "4096"}, {"micro_batch", "1"}, {"global_batch", "64"}, {"date", "2024"}};
-  one.metric = io::CaseMetric::kTokensPerSecond;
+  io::Case one = llama();
   for (const char* same : {"fsdp", "FSDP2", "HSDP", "fully sharded", "FullyShardedDataParallel", "ZeRO-3", "zero3",
                            "ZeRO stage 3", "DeepSpeed ZeRO stage 3 (offload none)"}) {
     CAPTURE(same);
@@ -415,13 +425,8 @@ TEST_CASE("case: architectures by other words, and degrees in them", "[unit][wha
 
 TEST_CASE("case: DeepSpeed trains others' models, whose attention is one kernel since transformers has it",
           "[unit][whatif]") {
-  io::Case one = row();
-  one.model = "Llama 2 7B";
-  one.precision = "BF16";
-  one.gpu = "A100-SXM4-80GB";
-  one.architecture = "zero";
-  one.extra = {{"seq_len", "4096"}, {"micro_batch", "1"}, {"global_batch", "64"}, {"zero_stage", "3"}};
-  one.metric = io::CaseMetric::kTokensPerSecond;
+  io::Case one = llama();
+  one.architecture = "zero-3";
   const auto fusion = [&](const char* framework, const char* date) {
     one.framework = framework;
     one.extra["date"] = date;
