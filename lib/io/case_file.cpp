@@ -125,6 +125,18 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"activation_recomputation", "recompute"},
     {"gradient_checkpointing", "activation_checkpointing"},
     {"checkpoint_activations", "activation_checkpointing"},
+    {"gradient_checkpoint", "activation_checkpointing"},
+    {"compiler", "compile"},
+    {"sharding_strategy", "sharding"},
+    {"fsdp_sharding_strategy", "sharding"},
+    {"lora_r", "lora_rank"},
+    {"lora_target", "lora_targets"},
+    {"lora_target_modules", "lora_targets"},
+    {"target_modules", "lora_targets"},
+    {"quant", "quantization"},
+    {"optimizer_offload", "offload_optimizer"},
+    {"opt_offload", "offload_optimizer"},
+    {"offload_activations", "activation_offload"},
     {"year", "date"},
 });
 

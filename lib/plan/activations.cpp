@@ -312,7 +312,7 @@ std::vector<KeptActivations> kept_activations(std::span<const workload::Layer> l
   const bool decodes = !any([](const wl::Layer& layer) { return wl::is_attention(layer) && !is_causal(layer); });
   Keeper keeper(cut, any(wl::is_dropout), decodes);
   const std::vector<bool> adapted =
-      cut.adapters ? wl::adapted_products(layers) : std::vector<bool>(layers.size(), true);
+      cut.adapters ? wl::adapted_products(layers, *cut.adapters) : std::vector<bool>(layers.size(), true);
   std::vector<KeptActivations> kept;
   kept.reserve(layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i) {

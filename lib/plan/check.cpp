@@ -193,7 +193,7 @@ Expected<void> check_adapters(const Job& job) {
   const std::int64_t rank = job.parallel.lora_rank;
   if (rank == 0) return {};
   const std::vector<workload::Layer>& layers = job.model->layers;
-  const std::vector<bool> adapted = workload::adapted_products(layers);
+  const std::vector<bool> adapted = workload::adapted_products(layers, job.parallel.lora_products);
   std::int64_t most = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (adapted[i]) most = std::max(most, std::min(layers[i].in.back(), std::get<workload::Linear>(*layers[i].op).out));
@@ -223,6 +223,15 @@ Expected<void> check_schedule(const Job& job) {
   }
   if (is_asynchronous(parallel.schedule) && parallel.offload_optimizer) {
     return contradicts(named() + " with an optimizer on the host", "use schedule 1f1b");
+  }
+  return {};
+}
+
+/// What nobody's framework puts together.
+Expected<void> check_recomputation(const Parallel& parallel) {
+  if (parallel.recompute == Recompute::kStage && parallel.offload_activations) {
+    return contradicts("parallel.recompute stage keeps what enters a stage alone, and offload_activations takes blocks",
+                       "use recompute full, or offload_activations no");
   }
   return {};
 }
@@ -319,6 +328,7 @@ Expected<void> check_splits(const Job& job) {
   if (job.model == nullptr) return bad("model: there is none", "name one (`ddlsim list models`)");
   if (auto sound = check_values(parallel); !sound) return sound;
   if (auto schedule = check_schedule(job); !schedule) return schedule;
+  if (auto again = check_recomputation(parallel); !again) return again;
   if (auto local = check_local_steps(job); !local) return local;
   if (auto tables = check_tables(job); !tables) return tables;
   if (!splits_model(parallel)) return {};

@@ -146,8 +146,6 @@ bool casts_weights(const Job& job) {
   return wide && !is_single(job.precision) && job.parallel.zero < 3 && job.parallel.frozen_bits == 0;
 }
 
-bool in_single_operations(const Job& job) { return job.software_fused.get() == false && !job.fusion.pointwise; }
-
 /// transformers' T5 by PyTorch's scaled_dot_product_attention, which takes no fused kernel with a bias that is trained.
 bool composes_biased(const Job& job) {
   constexpr double kSince = 2026;  // kernels of bench/calibrate/measured; before, scores were in the model's format
@@ -165,10 +163,20 @@ ActivationCut activation_cut_of(const Job& job) {
           .whole_experts = has_whole_experts(job.parallel),
           .autocast = job.parallel.states.value_or(States::kFp32) == States::kFp32 && job.software_fused.get() == false,
           .casts = casts_weights(job),
-          .adapters = job.parallel.lora_rank > 0,
+          .adapters = job.parallel.lora_rank > 0 ? std::optional(job.parallel.lora_products) : std::nullopt,
           .composed = composes_biased(job),
           .quantised = is_cast(job.precision) && !in_single_operations(job) && job.parallel.lora_rank == 0,
           .gated_fp8 = job.parallel.gated_fp8};
+}
+
+/// Layers that are computed again from what enters the first of them, which is kept alone; false: they keep nothing.
+bool keep_input(Plainly& plain, std::size_t first, std::size_t last, DataSize input) {
+  DataSize all;  // up to a layer: what is behind it is gone when its backward runs
+  for (std::size_t i = first; i < last; ++i) plain.again[i] = all += plain.kept[i];
+  if (all == DataSize::zero()) return false;  // frozen
+  for (std::size_t i = first; i < last; ++i) plain.kept[i] = plain.casts[i] = DataSize::zero();
+  plain.kept[first] = input;
+  return true;
 }
 
 Plainly with_recomputation(const Job& job, const StepPlan& plan, const ActivationCut& cut,
@@ -211,19 +219,12 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
     if (!one.body || bodies++ % every != 0) continue;
     const std::size_t first = one.first;
     const std::size_t last = one.first + one.count;
-    std::vector<DataSize> again;  // of the block up to each layer: what is behind it is gone when its backward runs
-    DataSize block;
-    for (std::size_t i = first; i < last; ++i) again.push_back(block += plain.kept[i]);
-    if (block == DataSize::zero()) continue;  // frozen
     double elements = static_cast<double>(job.batch);
     for (const std::int64_t size : layers[first].in) elements *= static_cast<double>(size);
-    const std::vector<bool> outputs =
-        per_op ? kept_per_op(std::span(layers).subspan(first, one.count), job.precision) : std::vector<bool>(one.count);
+    if (!keep_input(plain, first, last, activation_size(job.precision) * (elements * whole)) || !per_op) continue;
+    const std::vector<bool> outputs = kept_per_op(std::span(layers).subspan(first, one.count), job.precision);
     for (std::size_t i = first; i < last; ++i) {
-      plain.kept[i] = i == first ? activation_size(job.precision) * (elements * whole) : DataSize::zero();
       if (outputs[i - first]) plain.kept[i] += all[i].output;
-      plain.again[i] = again[i - first];
-      plain.casts[i] = DataSize::zero();
     }
   }
   return plain;
@@ -299,6 +300,23 @@ void take_turns(MemoryFootprint& memory, DataSize at_update, DataSize beside) {
   memory.gradients_later = all - memory.gradients;
 }
 
+/// What a rank receives of a layer's output at the edge of a stage.
+DataSize edge_of(const Job& job, const workload::Layer& layer) {
+  const double whole =
+      1.0 / static_cast<double>(job.parallel.context * (job.parallel.sequence ? job.parallel.tensor : 1));
+  return activation_size(job.precision) *
+         (static_cast<double>(layer.output_elements) * static_cast<double>(job.batch) * whole);
+}
+
+/// As a part keeps it that is computed again whole.
+Plainly kept_by_stage(const Job& job, const StepPlan& plan, const HeldPart& part, Plainly plain) {
+  const std::size_t first = part.model_layer;
+  const DataSize input = first > 0 ? edge_of(job, plan.model->layers[first - 1])
+                                   : plan.model->input_per_sample * static_cast<double>(job.batch);
+  keep_input(plain, first, first + part.count, input);
+  return plain;
+}
+
 /// Of a class that the job's splits have cut.
 MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const RankClass& one,
                                 const std::vector<Owned>& owned, const std::vector<bool>& starts,
@@ -331,7 +349,10 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
       memory.complete = memory.complete && !layer.measured;
     }
     in_turn = max(in_turn, most_gathered(units, job.parallel.prefetch));
-    beside += add_activations(job, part, plain, starts, weight_gradients, made, memory);
+    const auto hold = [&](const Plainly& kept) {
+      return add_activations(job, part, kept, starts, weight_gradients, made, memory);
+    };
+    beside += job.parallel.recompute == Recompute::kStage ? hold(kept_by_stage(job, plan, part, plain)) : hold(plain);
     memory.micro_batches += part.in_flight * static_cast<double>(part.count);
     layers += static_cast<double>(part.count);
   }
@@ -350,14 +371,6 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
   const DataSize more = states.at_update() - memory.passing();
   if (more > DataSize::zero()) memory.working += more;
   return memory;
-}
-
-/// What a rank receives of a layer's output at the edge of a stage.
-DataSize edge_of(const Job& job, const workload::Layer& layer) {
-  const double whole =
-      1.0 / static_cast<double>(job.parallel.context * (job.parallel.sequence ? job.parallel.tensor : 1));
-  return activation_size(job.precision) *
-         (static_cast<double>(layer.output_elements) * static_cast<double>(job.batch) * whole);
 }
 
 /// What a stage receives and has not used, of activations and of gradients: one of each from every neighbour.

@@ -66,7 +66,7 @@ class Splitting {
     }
     if (copies) copy_tied(layers);
     if (parallel.lora_rank > 0) {
-      if (auto done = workload::adapt(layers, adapters_of(parallel)); !done) return tl::unexpected<Error>(done.error());
+      if (auto done = workload::adapt(layers, adapters_of(job_)); !done) return tl::unexpected<Error>(done.error());
     }
     // What is cut is fused afterwards; nothing joins a kernel whose output is sent first.
     if (const workload::Fusion fusion = fusion_as_run(job_); changes && fusion != workload::Fusion{}) {
@@ -192,13 +192,14 @@ class Splitting {
 
   Expected<void> recompute(std::vector<workload::Layer>& layers) {
     const bool per_op = job_.parallel.recompute == Recompute::kPerOp;
-    const bool whole = per_op || job_.parallel.recompute == Recompute::kFull;
+    const bool stage = job_.parallel.recompute == Recompute::kStage;
+    const bool whole = per_op || stage || job_.parallel.recompute == Recompute::kFull;
     const std::int64_t every = per_op ? 1 : job_.parallel.recompute_every;
-    std::vector<bool> again(layers.size());
+    std::vector<bool> again(layers.size(), stage);
     std::vector<bool> spared(layers.size());
     std::int64_t number = 0;
     for (const workload::Block& block : split_.blocks) {
-      if (!block.body || !whole || number++ % every != 0) continue;
+      if (!block.body || !whole || stage || number++ % every != 0) continue;
       const std::size_t end = block.first + block.count;
       const std::vector<bool> kept = per_op ? kept_per_op(layers_of(block), job_.precision) : std::vector<bool>{};
       for (std::size_t i = block.first; i < end; ++i) again[i] = !per_op || !kept[i - block.first];
@@ -221,7 +222,6 @@ class Splitting {
                   job_.model->id + (whole ? " has no layer to compute again" : " has no attention to compute again"),
                   {}, {"use parallel.recompute none"});
     }
-    if (whole) split_.recomputed = std::move(again);
     return {};
   }
 
@@ -281,7 +281,7 @@ Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& mem
                    .recompute_every = parallel.recompute_every,
                    .recompute_stops = parallel.recompute_stops,
                    .scaled_products = is_cast(job.precision),
-                   .adapters = adapters_of(parallel),
+                   .adapters = adapters_of(job),
                    .tables_among = spreads_tables(job) ? job.cluster.gpus() : 1,
                    .spread_from = job.strategy.spread_from};
   auto found = memo.cuts.find(key);

@@ -68,9 +68,8 @@ struct SplitModel {
   std::shared_ptr<const std::vector<SentRow>> sent;
   std::vector<Row> rows;  // of what is sent, for a batch
   std::vector<workload::Block> blocks;
-  std::vector<bool> experts;     // layers whose weights are some experts'; empty: none
-  std::vector<bool> on_rows;     // layers whose weights see a part of the rows; empty: none
-  std::vector<bool> recomputed;  // layers of blocks of which only the input and what does not run again is kept
+  std::vector<bool> experts;  // layers whose weights are some experts'; empty: none
+  std::vector<bool> on_rows;  // layers whose weights see a part of the rows; empty: none
 
   [[nodiscard]] bool is(const std::vector<bool>& which, std::size_t layer) const {
     return layer < which.size() && which[layer];

@@ -80,8 +80,8 @@ void quantise(Layer& layer, int bits) {
   ++layer.backward_kernels;
 }
 
-/// Down to `rank`, up again, and the sum with what the product made.
-Expected<void> add_adapter(Layer& layer, std::int64_t rank) {
+/// Down to `rank`, up again, and the sum with what the product made; `apart`: scaled by a kernel before.
+Expected<void> add_adapter(Layer& layer, std::int64_t rank, bool apart) {
   const std::int64_t out = std::get<Linear>(*layer.op).out;
   Shape inside = layer.in;
   inside.back() = rank;
@@ -91,9 +91,12 @@ Expected<void> add_adapter(Layer& layer, std::int64_t rank) {
   if (!down) return tl::unexpected<Error>(down.error());
   const auto up = layer_of(Linear{.out = out, .bias = false}, inside, layer.name);
   if (!up) return tl::unexpected<Error>(up.error());
+  const auto scaled = layer_of(pointwise("scale"), whole, layer.name);
+  if (!scaled) return tl::unexpected<Error>(scaled.error());
   const auto sum = layer_of(Combine{}, whole, layer.name);
   if (!sum) return tl::unexpected<Error>(sum.error());
-  for (const Layer* part : {&down->layer, &up->layer, &sum->layer}) {
+  for (const Layer* part : {&down->layer, &up->layer, apart ? &scaled->layer : nullptr, &sum->layer}) {
+    if (part == nullptr) continue;
     layer.forward_work += part->forward_work;
     layer.backward_work += part->backward_work;
     layer.forward_elements += part->forward_elements;
@@ -160,7 +163,19 @@ void drop_unread_outputs(std::vector<Layer>& layers) {
   }
 }
 
-std::vector<bool> adapted_products(std::span<const Layer> layers) {
+namespace {
+
+/// Whether a product's output says which experts a row goes to: a softmax over it comes before experts.
+bool routes(std::span<const Layer> layers, std::size_t i) {
+  for (std::size_t next = i + 1; next < layers.size() && next <= i + 2; ++next) {
+    if (layers[next].op && std::holds_alternative<Experts>(*layers[next].op)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<bool> adapted_products(std::span<const Layer> layers, AdaptedProducts which) {
   std::vector<bool> adapted(layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (!is_attention(layers[i])) continue;
@@ -170,8 +185,15 @@ std::vector<bool> adapted_products(std::span<const Layer> layers) {
       if (is_sum(layers[k]) || table || is_attention(layers[k])) break;
       adapted[k] = is_linear(layers[k]);
     }
+    if (which == AdaptedProducts::kQkv) continue;
     const auto after = std::find_if(layers.begin() + static_cast<std::ptrdiff_t>(i), layers.end(), is_linear);
     if (after != layers.end()) adapted[static_cast<std::size_t>(after - layers.begin())] = true;
+  }
+  if (which != AdaptedProducts::kAll) return adapted;
+  const auto first = std::find(adapted.begin(), adapted.end(), true);
+  const std::size_t head = head_of(layers);
+  for (auto i = static_cast<std::size_t>(first - adapted.begin()); i < head; ++i) {
+    adapted[i] = adapted[i] || (is_linear(layers[i]) && !routes(layers, i));
   }
   return adapted;
 }
@@ -182,7 +204,7 @@ DataSize quantised_weight(int bits) {
 }
 
 Expected<void> adapt(std::vector<Layer>& layers, const Adapters& adapters) {
-  const std::vector<bool> adapted = adapted_products(layers);
+  const std::vector<bool> adapted = adapted_products(layers, adapters.products);
   const auto first = std::find(adapted.begin(), adapted.end(), true);
   if (first == adapted.end()) {
     return fail(
@@ -196,7 +218,7 @@ Expected<void> adapt(std::vector<Layer>& layers, const Adapters& adapters) {
     if (i < start) without_backward(layers[i]);
     if (adapters.frozen_bits > 0 && i < head) quantise(layers[i], adapters.frozen_bits);
     if (!adapted[i]) continue;
-    if (auto added = add_adapter(layers[i], adapters.rank); !added) return added;
+    if (auto added = add_adapter(layers[i], adapters.rank, adapters.apart); !added) return added;
   }
   return {};
 }

@@ -165,6 +165,7 @@ std::string choices_of_setting(std::string_view path) {
       {"parallel.schedule", one_of(plan::kPipelineSchedules)},
       {"parallel.zero", "0|1|2|3"},
       {"parallel.recompute", one_of(plan::kRecomputes)},
+      {"parallel.lora_products", one_of(plan::kAdaptedProducts)},
       {"parallel.states", one_of(plan::kStates)},
       {"collective.library", one_of(plan::kCollectiveLibraries)},
       {"collective.algorithm", one_of(plan::kCollectiveAlgorithms)},

@@ -73,8 +73,8 @@ plan::Job random_split_job() {
   job.parallel.offload_optimizer = *rc::gen::arbitrary<bool>();
   job.parallel.context = *rc::gen::element<std::int64_t>(1, 1, 1, 2);
   job.parallel.sequence = *rc::gen::arbitrary<bool>();
-  job.parallel.recompute =
-      *rc::gen::element(plan::Recompute::kNone, plan::Recompute::kSelective, plan::Recompute::kFull);
+  job.parallel.recompute = *rc::gen::element(plan::Recompute::kNone, plan::Recompute::kSelective,
+                                             plan::Recompute::kFull, plan::Recompute::kStage);
   job.parallel.reshard = *rc::gen::arbitrary<bool>();
   job.parallel.overlap_gather = *rc::gen::arbitrary<bool>();
   job.parallel.offload_activations = *rc::gen::element(false, false, true);

@@ -126,7 +126,8 @@ TEST_CASE("law: who computes nothing again holds the most", "[property]") {
           job.precision = precision;
           INFO(id << " batch " << batch << " " << name_of(kPrecisions, precision) << " on " << gpus);
           DataSize none = DataSize::infinity();
-          for (const auto how : {plan::Recompute::kNone, plan::Recompute::kSelective, plan::Recompute::kFull}) {
+          for (const auto how :
+               {plan::Recompute::kNone, plan::Recompute::kSelective, plan::Recompute::kFull, plan::Recompute::kStage}) {
             job.parallel.recompute = how;
             const auto plan = plan::lower(job);
             if (!plan) continue;

@@ -128,6 +128,17 @@ struct Job {
 /// of DDR4-3200 with 4, eight of DDR5-4800 with 5; a GPU's half of a Grace where that is its host (recalled).
 [[nodiscard]] Bandwidth assumed_host_memory(const hardware::Node& node);
 
+/// Whether operators are kernels of their own, as eager PyTorch runs them.
+[[nodiscard]] inline bool in_single_operations(const Job& job) {
+  return job.software_fused.get() == false && !job.fusion.pointwise;
+}
+
+[[nodiscard]] inline workload::Adapters adapters_of(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  if (parallel.lora_rank == 0) return {};
+  return {parallel.lora_rank, parallel.frozen_bits, parallel.lora_products, in_single_operations(job)};
+}
+
 /// Whole copies of the model: what the other degrees leave of the GPUs.
 [[nodiscard]] inline std::int64_t replicas_of(const Job& job) {
   return job.cluster.gpus() / (job.parallel.tensor * job.parallel.context * job.parallel.pipeline);

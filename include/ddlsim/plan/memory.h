@@ -56,8 +56,9 @@
 // everything / t: table 2 of Korthikanti et al., MLSys 2023, to the byte (dropout counted). With adapters (LoRA) frozen
 // products without one keep no input, experts their first products alone. Context ranks have 1/c of all. Recomputation:
 // selective drops the cores; full keeps a block's input, per-op that and the outputs that are not computed again; both
-// have one block besides while its backward runs, up to where that is. As many micro-batches stand as the schedule
-// keeps (plan/order.h); offloaded activations leave two blocks.
+// have one block besides while its backward runs, up to where that is; stage keeps what enters a stage, and has all of
+// that stage for the one micro-batch in backward. As many micro-batches stand as the schedule keeps (plan/order.h);
+// offloaded activations leave two blocks.
 //
 // The peak is over the layers of the oldest micro-batch's backward: what is kept below it (where gradients are tensors
 // of their own and passes are not summed, those of the layers above it instead of all), plus what the layer's own
@@ -213,10 +214,10 @@ struct ActivationCut {
   bool whole_experts = false;  // whose rows tensor ranks share (plan/parallel.h)
   bool autocast = false;       // operators choose their formats: norms and softmax of attention are in fp32
   bool casts = false;          // products read 16-bit copies of weights of 32
-  bool adapters = false;       // alone are trained: a frozen product without one keeps no input
-  bool composed = false;       // attention with biased scores is PyTorch's of single operations, in fp32
-  bool quantised = false;      // products keep what they read in their own 8 or 4 bits
-  bool gated_fp8 = false;      // plan::Parallel::gated_fp8
+  std::optional<workload::AdaptedProducts> adapters{};  // alone are trained: a product without one keeps no input
+  bool composed = false;   // attention with biased scores is PyTorch's of single operations, in fp32
+  bool quantised = false;  // products keep what they read in their own 8 or 4 bits
+  bool gated_fp8 = false;  // plan::Parallel::gated_fp8
 
   friend auto operator<=>(const ActivationCut&, const ActivationCut&) = default;
 };

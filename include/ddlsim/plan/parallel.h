@@ -100,13 +100,15 @@ enum class Recompute {
   kSelective,  // the core of attention (Korthikanti et al. 2023)
   kPerOp,      // blocks, but for attention and every other product (torchtitan, selective_ac_option "op")
   kFull,       // whole blocks, from their input
+  kStage,  // all that a stage has, from what entered it (GPipe, Huang et al. 2019; torchgpipe's checkpoint="always")
 };
 
-inline constexpr Choices<Recompute, 4> kRecomputes{{
+inline constexpr Choices<Recompute, 5> kRecomputes{{
     {"none", Recompute::kNone},
     {"selective", Recompute::kSelective},
     {"per-op", Recompute::kPerOp},
     {"full", Recompute::kFull},
+    {"stage", Recompute::kStage},
 }};
 
 /// Formats of what a rank keeps per parameter: weights + gradients + optimizer states (plan/memory.h has the bytes).
@@ -136,6 +138,12 @@ inline constexpr Choices<States, 9> kStates{{
 [[nodiscard]] constexpr bool sums_sixteen(States states) {
   return states == States::kMixedSixteen || states == States::kPureSixteen || states == States::kAdam8bit;
 }
+
+inline constexpr Choices<workload::AdaptedProducts, 3> kAdaptedProducts{{
+    {"qkv", workload::AdaptedProducts::kQkv},
+    {"attention", workload::AdaptedProducts::kAttention},
+    {"all", workload::AdaptedProducts::kAll},
+}};
 
 struct Parallel {
   std::int64_t tensor = 1;
@@ -184,8 +192,9 @@ struct Parallel {
                                 // --tp-comm-overlap; Wang et al. 2023)
   bool overlap_p2p = true;      // stages send beside their work (--overlap-p2p-communication)
 
-  std::int64_t lora_rank = 0;   // adapters of that rank beside attention's products are trained, all else is frozen
-                                // (Hu et al. 2021); 0: none
+  std::int64_t lora_rank = 0;  // adapters of that rank beside some products are trained, all else is frozen (Hu et al.
+                               // 2021); 0: none
+  workload::AdaptedProducts lora_products = workload::AdaptedProducts::kAttention;
   int frozen_bits = 0;          // of frozen products' weights, beside their scales: 8, 4 (QLoRA, Dettmers et al. 2023);
                                 // 0: as `states` has them, where that is nothing as they are computed with
   double expert_capacity = 0;   // a rank's experts take at most this times their even share of tokens; 0: all that come
@@ -196,10 +205,6 @@ struct Parallel {
 
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };
-
-[[nodiscard]] constexpr workload::Adapters adapters_of(const Parallel& parallel) {
-  return {parallel.lora_rank, parallel.frozen_bits};
-}
 
 /// Whether context ranks send their keys round, and attend to one rank's at a time.
 [[nodiscard]] constexpr bool goes_round(const Parallel& parallel) {

@@ -6,13 +6,17 @@
 //               _checkpointed_attention_forward)
 //   full        of every n-th block all layers, from the block's input (Chen et al. 2016; Megatron-LM's
 //               recompute-granularity full; torch.utils.checkpoint, reentrant, which stops nowhere early)
+//   stage       all that a stage has, from what entered it (GPipe, Huang et al. 2019; torchgpipe/checkpoint.py)
 // A layer's backward then has its forward's kernels and FLOPs before its own. In truth a block's forward runs as a
 // whole before the block's backward: the sum is the same, gradients within a block are ready earlier than here by less
 // than its forward. What the layer's ranks send in forward they send again (plan/lower.h).
 //
-// LoRA (Hu et al. 2021): weights are frozen; the products of attention (those that make queries, keys and values, and
-// the one after it; as Hu et al. choose and MLPerf's Llama 2 70B LoRA does) have adapters A [in, r] and B [r, out],
-// which alone have gradients. A frozen product makes its input's gradient, half its backward FLOPs; a frozen norm has
+// LoRA (Hu et al. 2021): weights are frozen; products have adapters A [in, r] and B [r, out], which alone have
+// gradients:
+//   qkv         those that make queries, keys and values (NeMo's and Megatron-Bridge's performance recipes)
+//   attention   and the one after it (as MLPerf's Llama 2 70B LoRA has them)
+//   all         and those of MLPs, experts and their routing aside (Dettmers et al. 2023; Qwen's finetune.py) A frozen
+//   product makes its input's gradient, half its backward FLOPs; a frozen norm has
 // no weights' gradient; layers before the first adapter have no backward at all. An adapter adds 2 rows r (in + out)
 // FLOPs forward, twice that backward, and its part of the output is added to the product's. Limits: adapters' ranks are
 // not cut over a tensor group.
@@ -46,9 +50,13 @@ namespace ddlsim::workload {
 /// The layer whose forward pass runs again in its backward pass.
 void recompute(Layer& layer);
 
+enum class AdaptedProducts : std::uint8_t { kQkv, kAttention, kAll };
+
 struct Adapters {
   std::int64_t rank = 0;
   int frozen_bits = 0;  // 4, 8: frozen products' weights, with their scales; 0: as all others
+  AdaptedProducts products = AdaptedProducts::kAttention;
+  bool apart = false;  // alpha / r is a kernel of its own (PEFT's LoRA layer and torchtune's, run by eager PyTorch)
 
   friend auto operator<=>(const Adapters&, const Adapters&) = default;
 };
@@ -58,7 +66,7 @@ struct Adapters {
 [[nodiscard]] Expected<void> adapt(std::vector<Layer>& layers, const Adapters& adapters);
 
 /// The products that an adapter stands beside.
-[[nodiscard]] std::vector<bool> adapted_products(std::span<const Layer> layers);
+[[nodiscard]] std::vector<bool> adapted_products(std::span<const Layer> layers, AdaptedProducts which);
 
 /// The size of a weight that is kept in fewer bits, its scale included.
 [[nodiscard]] DataSize quantised_weight(int bits);

@@ -197,8 +197,20 @@ const Node* CaseReader::best_server(const hardware::Gpu& gpu, const SaidOfServer
   return best;
 }
 
+/// As it is named, or that of the server which is named in its place ("DGX-H100", as NVIDIA's tables have it).
+Expected<hardware::Gpu> CaseReader::gpu_of(const io::Case& one) const {
+  auto gpu = catalog_.gpu(one.gpu);
+  if (gpu) return gpu;
+  if (const auto node = catalog_.node(one.gpu)) return node->gpu;
+  const std::string name = lower_case(one.gpu);
+  if (name.starts_with("dgx-") || name.starts_with("dgx ")) {
+    if (auto inside = catalog_.gpu(std::string_view(one.gpu).substr(4))) return inside;
+  }
+  return gpu;
+}
+
 Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, std::vector<Override>& settings) const {
-  const auto gpu = catalog_.gpu(one.gpu);
+  const auto gpu = gpu_of(one);
   if (!gpu) return tl::unexpected<Error>(gpu.error());
   const std::string text = lower_case(one.intra_interconnect + " | " + one.inter_network);
   if (in_racks(one, *gpu, text)) return add_racks(one, *gpu, settings);
@@ -308,7 +320,7 @@ Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>&
 }
 
 std::string CaseReader::precision_run(const io::Case& one) const {
-  const auto gpu = catalog_.gpu(one.gpu);
+  const auto gpu = gpu_of(one);
   const auto model = catalog_.model(model_name(one));
   const bool convolves = model && (*model)->totals.convolutional;
   if (!one.precision.empty()) {
@@ -318,9 +330,12 @@ std::string CaseReader::precision_run(const io::Case& one) const {
   // All of HugeCTR's submissions to MLPerf set USE_MIXED_PRECISION (training_results_v4.1, v5.1).
   if (has(lower_case(one.architecture), "embedding model parallel")) return "amp";
   const bool splits = gives_sizes(one) || is_known_split(one);
-  // DeepSpeed and Megatron have other precisions than 16 bits for tests alone.
-  const bool narrow = splits || has_any(framework_of(one), {"deepspeed", "megatron"});
   const bool attends = splits || (model && (*model)->totals.attention && !convolves);
+  // DeepSpeed and Megatron have other precisions than 16 bits for tests alone; nor does anybody train a billion
+  // parameters of a transformer in 32.
+  constexpr std::int64_t kLarge = 1'000'000'000;
+  const bool large = attends && model && (*model)->totals.dense_parameters >= kLarge;
+  const bool narrow = splits || large || has_any(framework_of(one), {"deepspeed", "megatron"});
   // NVIDIA's code for MLPerf: language models in FP8 since round 2.1, where the GPU has it; all else mixed.
   if (gpu && gpu->peak.fp8 && is_submission(one) && attends) return "fp8";
   if (!narrow && is_submission(one)) return "amp";
@@ -338,7 +353,7 @@ Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case&
   auto splits = splits_of(one);
   if (!splits) return splits;
   // A framework's kernel of attention is not on every GPU: PyTorch has others on those before Ampere.
-  const auto gpu = catalog_.gpu(one.gpu);
+  const auto gpu = gpu_of(one);
   const bool known = gpu && gpu->peak.bf16;
   if (!known) std::erase_if(*splits, [](const Override& setting) { return setting.path == "software.attention"; });
   settings.insert(settings.end(), splits->begin(), splits->end());

@@ -62,6 +62,7 @@ class CaseReader {
                                           std::vector<Override>& settings) const;
   [[nodiscard]] const hardware::Node* best_server(const hardware::Gpu& gpu, const SaidOfServer& said,
                                                   std::int64_t gpus) const;
+  [[nodiscard]] Expected<hardware::Gpu> gpu_of(const io::Case& one) const;
   [[nodiscard]] Expected<void> add_racks(const io::Case& one, const hardware::Gpu& gpu,
                                          std::vector<Override>& settings) const;
   [[nodiscard]] Expected<void> add_model(const io::Case& one, std::vector<Override>& settings) const;

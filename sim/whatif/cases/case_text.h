@@ -91,7 +91,7 @@ inline constexpr std::array<std::string_view, 6> kDenials{"false", "no ", "not "
 [[nodiscard]] inline std::string precision_of(std::string_view published) {
   std::string all = lower_case(published);
   std::replace(all.begin(), all.end(), '_', ' ');
-  std::string word = all.substr(0, all.find_first_of(" /(,;"));
+  std::string word = all.substr(0, all.find_first_of(" /(,;+"));
   if (has_any(all, {"mixed precision", "mixed-precision"}) && !has_any(all, {"fp8", "bf16", "bfloat16"})) return "amp";
   if (word == "xla") word = all.substr(std::min(all.find_last_of(' ') + 1, all.size()));
   if (word == "32" || word == "32-true" || word == "32-bit" || word == "32bit" || word == "full") return "fp32";

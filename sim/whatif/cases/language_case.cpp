@@ -48,10 +48,19 @@ std::vector<std::int64_t> blocks_per_stage(const io::Case& one, std::int64_t pip
   return std::vector<std::int64_t>(static_cast<std::size_t>(pipeline), blocks / pipeline);
 }
 
+/// FSDP's SHARD_GRAD_OP: weights stay gathered from forward to backward.
+bool keeps_gathered(const io::Case& one) {
+  if (says(one, "sharding", "grad_op") || says(one, "sharding", "zero2") || says(one, "sharding", "zero-2"))
+    return true;
+  const bool fsdp = count_or(one, "fsdp", 0) > 1 || has_phrase(words_of(architecture_family(one)), "fsdp");
+  return fsdp && count_or(one, "zero_stage", 3) == 2;
+}
+
 /// What its optimizer shares: as the source says, by a key or in its architecture ("fsdp", "zero-2", "ddp").
 int sharing_of(const io::Case& one, int usual) {
   if (says(one, "optimizer_sharding", "none")) return 0;
   if (count_or(one, "fsdp", 0) > 1) return 3;
+  if (keeps_gathered(one)) return 3;
   if (const auto stage = one.said("zero_stage") ? count_of(one, "zero_stage") : count_of(one, "zero")) {
     return static_cast<int>(std::min<std::int64_t>(*stage, 3));
   }
@@ -90,11 +99,15 @@ std::string_view schedule_of(const io::Case& one) {
 }  // namespace
 
 std::string_view recomputation_of(const io::Case& one) {
+  // GPipe's, and its port's, checkpoint wraps what a stage has (torchgpipe/checkpoint.py).
+  const std::string_view whole = words_of(one.framework).find("gpipe") != std::string::npos ? "stage" : "full";
   for (const std::string_view key : {"recompute", "activation_checkpointing"}) {
+    if (denies(one, key)) continue;
     if (says(one, key, kEveryOther)) return "full";
     if (says(one, key, "per operator")) return "per-op";
     if (says(one, key, "selective")) return "selective";
-    if (says(one, key, "full") || affirms(one, key)) return "full";
+    if (says(one, key, "stage")) return "stage";
+    if (says(one, key, "full") || says(one, key, "checkpointing") || affirms(one, key)) return whole;
   }
   return "none";
 }
@@ -242,8 +255,20 @@ std::int64_t micro_batch_of(const io::Case& one, std::int64_t replicas) {
 }
 
 /// Whether a model is fine-tuned by adapters, from its words.
+/// What sources say of how a model is tuned, under the names that they have for it.
+std::string tuning_of(const io::Case& one) {
+  std::string all = one.model + " " + one.architecture;
+  for (const std::string_view key : {"task", "peft", "train_type", "tuning", "finetuning_type", "method"}) {
+    all += " " + one.said(key).value_or("");
+  }
+  return lower_case(all);
+}
+
+/// "LoRA", "QLoRA fine-tuning", "lora_finetune_single_device"; or a rank.
 bool has_adapters(const io::Case& one) {
-  return has_word(lower_case(one.model + " " + one.architecture + " " + one.said("task").value_or("")), "lora");
+  const std::string tuning = tuning_of(one);
+  if (has_any(tuning, {"no lora", "not lora", "without lora"})) return false;
+  return has(tuning, "lora") || count_or(one, "lora_rank", 0) > 0;
 }
 
 /// MLPerf's LoRA keeps the frozen model in the 8 bits that its products read, without a transposed copy
@@ -253,9 +278,11 @@ bool keeps_eight_bits(const io::Case& one) {
   return is_submission(one) && has_adapters(one) && (precision == "fp8" || precision == "fp4");
 }
 
-/// What torch.compile joins.
+/// What torch.compile, its Inductor or Thunder joins.
 bool is_compiled(const io::Case& one) {
-  return !denies(one, "compile") && (affirms(one, "compile") || says(one, "compile", "torch.compile"));
+  const std::string said = lower_case(one.said("compile").value_or(""));
+  const bool named = said.starts_with("torch") || has_any(said, {"torch.compile", "inductor", "dynamo", "thunder"});
+  return !denies(one, "compile") && !said.starts_with("eager") && (affirms(one, "compile") || named);
 }
 
 /// Attention in one kernel: as said, or as the framework did by then.
@@ -314,6 +341,7 @@ void add_sharing(int shares, const io::Case& one, std::int64_t replicas, std::ve
   const auto within = one.said("dp") && replicas != count_or(one, "dp", 1) ? count_of(one, "fsdp") : std::nullopt;
   const auto ranks = one.said("shard_ranks") ? count_of(one, "shard_ranks") : within;
   if (ranks && *ranks < replicas) set("parallel.shard_ranks", std::to_string(*ranks));
+  if (shares == 3 && keeps_gathered(one)) set("parallel.reshard", "no");
   if (shares == 3 && count_or(one, "pp", 1) > 1 && importers::syncs_stages_once(framework_of(one))) {
     set("parallel.no_sync", "yes");
     set("parallel.reshard", "no");
@@ -343,13 +371,35 @@ void add_formats(const io::Case& one, const importers::TrainingWay& way, bool on
   set("strategy.gradients", std::string(autocast || wide ? "fp32" : way.gradients));
 }
 
+/// As the source says; else as the framework's recipes have it.
+std::string_view adapted_products_of(const io::Case& one) {
+  if (const auto said = one.said("lora_targets")) {
+    const std::string words = words_of(*said);
+    if (has_any(words, {" all ", " mlp ", " gate", " up ", " fc", " w 1 ", " linear 1"})) return "all";
+    return has_any(words, {" o ", " wo ", " dense ", " out", " attention ", " c proj ", " linear proj "}) ? "attention"
+                                                                                                          : "qkv";
+  }
+  const std::string framework = lower_case(one.framework);
+  // LLaMA-Factory's lora_target, XTuner's and Unsloth's lists; fsdp_qlora's train.py; Automodel's match_all_linear.
+  if (has_any(framework, {"factory", "unsloth", "axolotl", "xtuner", "fsdp_qlora", "automodel"})) return "all";
+  // target_modules of NeMo's and Megatron-Bridge's performance recipes; PEFT's own for Llama: q_proj, v_proj.
+  const bool recipe = has_any(framework, {"nemo", "megatron-bridge", "megatron bridge"}) && !is_submission(one);
+  return recipe || has_any(framework, {"peft", "llama-recipes"}) ? "qkv" : "attention";
+}
+
 void add_adapters(const io::Case& one, std::vector<Override>& settings) {
   const AddSetting set{one, settings};
+  if (const std::string_view products = adapted_products_of(one); products != "attention") {
+    set("parallel.lora_products", std::string(products));
+  }
   // mlcommons/training llama2_70b_lora: rank 16; NeMo's recipes: 16.
   set("parallel.lora_rank", std::to_string(count_or(one, "lora_rank", 16)));
-  const std::string base = lower_case(one.said("peft").value_or("") + " " + one.said("task").value_or(""));
-  if (has_any(base, {"4bit", "4-bit", "nf4", "qlora", "gptq"})) set("parallel.frozen_bits", "4");
-  if (has_any(base, {"8bit", "8-bit", "int8"})) set("parallel.frozen_bits", "8");
+  const std::string base = tuning_of(one) + " " + lower_case(one.said("quantization").value_or(""));
+  if (has_any(base, {"4bit", "4-bit", "nf4", "int4", "qlora", "gptq"}) || affirms(one, "load_in_4bit")) {
+    set("parallel.frozen_bits", "4");
+  } else if (has_any(base, {"8bit", "8-bit", "int8"}) || affirms(one, "load_in_8bit")) {
+    set("parallel.frozen_bits", "8");
+  }
 }
 
 }  // namespace
@@ -412,8 +462,12 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   add_recomputation(one, way, settings);
   add_formats(one, way, tensor * degrees->context * pipeline == 1, settings);
   add_overlap(one, sequence, shares, settings);
-  if (says(one, "offload", "optimizer")) set("parallel.offload_optimizer", "yes");
-  if (says(one, "offload", "activations")) set("parallel.offload_activations", "yes");
+  if (says(one, "offload", "optimizer") || affirms(one, "cpu_offload") || affirms(one, "offload_optimizer")) {
+    set("parallel.offload_optimizer", "yes");
+  }
+  if (says(one, "offload", "activations") || affirms(one, "activation_offload")) {
+    set("parallel.offload_activations", "yes");
+  }
   if (has_adapters(one)) add_adapters(one, settings);
   return settings;
 }
@@ -460,7 +514,7 @@ Expected<Work> published_flops(const io::Case& one) {
   const auto v = static_cast<double>(count_or(one, "vocab", sizes->vocabulary));
   if (!one.said("kv_heads") && family != ModelFamily::kLlama) {
     // Narayanan et al. 2021, equation 3: with the forward pass once more (4 passes), later without (3).
-    const double passes = recomputation_of(one) == "full" ? 4 : 3;
+    const double passes = recomputation_of(one) == "full" || recomputation_of(one) == "stage" ? 4 : 3;
     return flops(passes * 24 * tokens * l * h * h * (1 + s / (6 * h)) + 6 * tokens * v * h);
   }
   // Megatron-LM num_floating_point_operations (core_r0.12): attention over all pairs, three passes.

@@ -68,6 +68,7 @@ bool keeps_kernels(const Scenario& a, const Scenario& b) {
   same.no_sync = b.parallel.no_sync;
   same.overlap_gather = b.parallel.overlap_gather;
   same.lora_rank = b.parallel.lora_rank;
+  same.lora_products = b.parallel.lora_products;
   same.frozen_bits = b.parallel.frozen_bits;
   same.offload_optimizer = b.parallel.offload_optimizer;
   same.offload_activations = b.parallel.offload_activations;

@@ -35,7 +35,7 @@ double variance_of_kinds(const Scenario& a, const Scenario& b, double gpu) {
   if (a.model->name != b.model->name) add(ChangeKind::kGpu, gpu);
   if (a.precision != b.precision || (sum == 0 && runs_other_code(a, b))) add(ChangeKind::kPrecision, gpu);
   // Of a layer's three products one gives way to others.
-  if (plan::adapters_of(a.parallel) != plan::adapters_of(b.parallel)) add(ChangeKind::kPrecision, gpu / 3);
+  if (plan::adapters_of(a) != plan::adapters_of(b)) add(ChangeKind::kPrecision, gpu / 3);
   const bool apart = a.cluster.gpus() > 1 && b.cluster.gpus() > 1;
   if (apart && a.strategy.kind != b.strategy.kind) add(ChangeKind::kStrategy, 1);
   return sum;

@@ -102,7 +102,12 @@ constexpr auto kOtherSplits = std::to_array<OtherSplit>({
 std::string describe_others(const Scenario& scenario) {
   const plan::Parallel& parallel = scenario.parallel;
   std::string text;
-  if (parallel.lora_rank > 0) text += fmt::format(", LoRA of rank {}", parallel.lora_rank);
+  if (parallel.lora_rank > 0) {
+    text += fmt::format(", LoRA of rank {}", parallel.lora_rank);
+    if (parallel.lora_products != kPlain.lora_products) {
+      text += fmt::format(" on {}", name_of(plan::kAdaptedProducts, parallel.lora_products));
+    }
+  }
   if (parallel.frozen_bits > 0) text += fmt::format(", frozen weights in {} bits", parallel.frozen_bits);
   if (parallel.states) text += fmt::format(", states {}", name_of(plan::kStates, *parallel.states));
   const std::vector<std::string>& stated = scenario.own_stated;

@@ -93,6 +93,7 @@ Expected<Kept> states_of(const Scenario& scenario) {
   alone.cluster.gpus_per_node = 1;
   alone.parallel = {.states = scenario.parallel.states,
                     .lora_rank = scenario.parallel.lora_rank,
+                    .lora_products = scenario.parallel.lora_products,
                     .frozen_bits = scenario.parallel.frozen_bits};
   alone.strategy.sync_every = 1;
   alone.straggler = by_default(1.0);

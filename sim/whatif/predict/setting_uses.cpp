@@ -278,6 +278,9 @@ constexpr auto kSplitUses = std::to_array<SplitUse>({
        return q.scenario.parallel.recompute == plan::Recompute::kFull ||
               q.scenario.parallel.recompute == plan::Recompute::kPerOp;
      }},
+    {"parallel.lora_products",
+     [](const plan::Parallel& p) { return p.lora_products != plan::Parallel{}.lora_products; },
+     [](const Question& q) { return q.scenario.parallel.lora_rank > 0; }},
     {"parallel.gated_fp8", [](const plan::Parallel& p) { return p.gated_fp8; },
      [](const Question& q) { return has_gates(*q.scenario.model); }},
     {"parallel.recompute_every", [](const plan::Parallel& p) { return p.recompute_every > 1; },

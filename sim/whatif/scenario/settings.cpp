@@ -163,7 +163,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_choice<&plan::Parallel::overlap_gather>},
     {"parallel.gather_fp8", "zero, products in 8 bits: weights are gathered in 8 bits: yes, no", "yes",
      set_choice<&plan::Parallel::gather_fp8>},
-    {"parallel.recompute", "in backward: none, selective (attention's core), per-op (blocks but attention and every other product), full (whole blocks)", "selective",
+    {"parallel.recompute", "in backward: none, selective (attention's core), per-op (blocks but attention and every other product), full (whole blocks), stage (all of a stage)", "selective",
      [](Into s, Value v, Names) {
        return store(parse_choice(plan::kRecomputes, v, "recomputation"), s.parallel.recompute);
      }},
@@ -185,8 +185,12 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_choice<&plan::Parallel::overlap_tensor>},
     {"parallel.overlap_p2p", "stages send beside their work: yes, no", "no",
      set_choice<&plan::Parallel::overlap_p2p>},
-    {"parallel.lora_rank", "adapters of this rank beside the products of attention (query, key, value, output) are trained, all else is frozen; 0: everything is trained", "16",
+    {"parallel.lora_rank", "adapters of this rank beside products (parallel.lora_products) are trained, all else is frozen; 0: everything is trained", "16",
      set_degree<&plan::Parallel::lora_rank, 0, kMaxDegree>},
+    {"parallel.lora_products", "which have adapters: qkv (queries, keys, values), attention (and the one after it), all (and the MLPs')", "all",
+     [](Into s, Value v, Names) {
+       return store(parse_choice(plan::kAdaptedProducts, v, "products"), s.parallel.lora_products);
+     }},
     {"parallel.frozen_bits", "of the frozen weights beside adapters: 4 (QLoRA), 8; 0: as they are computed with (where parallel.states is stated, as it says)", "4",
      [](Into s, Value v, Names) {
        return store(parse_choice(kFrozenBits, v, "bits of frozen weights"), s.parallel.frozen_bits);

@@ -95,11 +95,16 @@ std::optional<PlanMemory::Held> PlanMemory::make_held(const ShapeKey& key) {
   const auto layers = tools_.lowerer.held(job);
   if (!layers) return std::nullopt;
   const auto whole = [&](const auto& by_layer) { return shorter != nullptr ? shorter->whole(by_layer) : by_layer; };
-  return Held{.weights = sums_of(whole(layers->weights)),
+  const bool by_stage = key.recompute == plan::Recompute::kStage;
+  std::vector<DataSize> casts = whole(layers->casts);
+  if (by_stage) casts.assign(casts.size(), DataSize::zero());
+  return Held{.inputs_alone = by_stage,
+              .input = job.model->input_per_sample,
+              .weights = sums_of(whole(layers->weights)),
               .gradients = sums_of(whole(layers->gradients)),
               .states = sums_of(whole(layers->states)),
               .kept = sums_of(whole(layers->kept)),
-              .casts = sums_of(whole(layers->casts)),
+              .casts = sums_of(casts),
               .gathered = sums_of(whole(layers->gathered)),
               .gathered_gradients = sums_of(whole(layers->gathered_gradients)),
               .saved = sums_of(whole(layers->saved)),
@@ -122,7 +127,9 @@ DataSize PlanMemory::least(const Split& split, std::size_t index, std::int64_t p
                           sums.gradients.back() * gradient_shares_of(split, space_) +
                           sums.states.back() * shares_of(split, 1);
   const DataSize casts = split.zero >= 3 ? DataSize::zero() : sums.casts.back();
-  const DataSize all = states + casts + sums.kept.back() * batch;
+  // Of parts that keep their input alone one at a time is computed again.
+  const double once = sums.inputs_alone ? batch / static_cast<double>(parts) : batch;
+  const DataSize all = states + casts + sums.kept.back() * once;
   // Of several parts of a rank all but one may hold less when it holds most: by what a layer works with.
   const DataSize working = sums.most_working * batch + sums.most_gradient;
   const DataSize mean = all / static_cast<double>(split.pipeline) - working * static_cast<double>(parts - 1);
@@ -134,7 +141,8 @@ DataSize PlanMemory::least(const Split& split, std::size_t index, std::int64_t p
 
 PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch, const Held& sums) {
   PartHeld part{.layers = layers, .saved = std::max(between(sums.saved, layers), 1.0)};
-  part.kept = between(sums.kept, layers) * batch;
+  const DataSize input = (layers.first > 0 ? sums.edge[layers.first - 1] : sums.input) * batch;
+  part.kept = sums.inputs_alone ? input : between(sums.kept, layers) * batch;
   units_.clear();
   for (auto start = std::upper_bound(block_starts_.begin(), block_starts_.end(), layers.first);
        start != block_starts_.end(); ++start) {
@@ -147,9 +155,12 @@ PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch,
   DataSize most;
   for (std::size_t i = layers.end; i-- > layers.first;) {
     if (shorter != nullptr && shorter->next[i] < layers.end) continue;  // its like has more below it
-    const DataSize below = between(sums.kept, {layers.first, i + 1}) * batch;
+    const DataSize kept = between(sums.kept, {layers.first, i + 1}) * batch;
+    const DataSize below = sums.inputs_alone ? input : kept;
+    const DataSize again = sums.inputs_alone ? kept : DataSize::zero();
     const DataSize loss = sums.loss[i] * batch;
-    const DataSize working = plan::beside_loss(space_.base(), loss, sums.working[i] * batch + sums.weight_gradient[i]);
+    const DataSize working =
+        plan::beside_loss(space_.base(), loss, again + sums.working[i] * batch + sums.weight_gradient[i]);
     // Of equals, as far as rounding tells, that which works with the most: rounding of the ledger's may choose any, and
     // of what several parts work with the largest counts alone.
     const DataSize all = below + loss + working;

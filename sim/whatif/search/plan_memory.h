@@ -40,6 +40,8 @@ class PlanMemory {
  private:
   /// plan::HeldLayers, the first of them as sums over the layers before each, from none to all.
   struct Held {
+    bool inputs_alone = false;  // parts keep what enters them; `kept` is what they have while it is computed again
+    DataSize input{};           // of the first part, of a sample
     std::vector<plan::Shareable> weights, gradients, states;
     std::vector<DataSize> kept, casts, gathered, gathered_gradients;
     std::vector<double> saved;

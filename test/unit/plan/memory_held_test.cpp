@@ -160,6 +160,29 @@ TEST_CASE("memory: per operator a block keeps its input and the outputs that do 
   CHECK(of_a_block(Precision::kFp8) == Approx(32 * (2 * (512 + 512) + 4 * 8)));
 }
 
+TEST_CASE("memory: a stage that is computed again keeps what enters it, once a micro-batch", "[unit][plan]") {
+  Job job = products(4, 10);
+  job.model = ddlsim::test::decoder(4);
+  job.parallel = {.pipeline = 2, .schedule = PipelineSchedule::kGpipe};
+  job.cluster.gpus_per_node = 2;
+  job.batch = 1;
+  job.strategy.accumulation.set(6);
+  const auto held = [&](std::size_t stage) {
+    const StepPlan plan = lower(job).value();
+    return plan.classes[stage].memory;
+  };
+  const MemoryFootprint plain = held(1);
+  const double whole = plain.activations.in(bytes) / 6;
+  job.parallel.recompute = Recompute::kStage;
+  // What entered, 32 rows of 512, of each of the six; all of the stage besides while the head runs backward.
+  CHECK(held(1).activations.in(bytes) == Approx(6 * 4.0 * 32 * 512));
+  CHECK((held(1).working - plain.working).in(bytes) == Approx(whole));
+  // What enters the first is the batch as it was copied.
+  CHECK(held(0).activations.in(bytes) == Approx(6 * job.model->input_per_sample.in(bytes)));
+  job.parallel.offload_activations = true;
+  CHECK_THAT(lower(job).error().message, Catch::Contains("recompute stage"));
+}
+
 TEST_CASE("memory: frozen weights beside adapters are held as they are computed with", "[unit][plan]") {
   Job job = products(4, 10);
   job.model = ddlsim::test::decoder(6);

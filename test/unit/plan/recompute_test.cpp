@@ -38,6 +38,10 @@ TEST_CASE("lower: what is computed again runs, and is summed, again", "[unit][pl
   CHECK(work_of(lower(job).value(), false) == work_of(none, false) + block * 2.0);
   CHECK(sums(lower(job).value(), false) == 4 * 2 + 1 + 2 * 2);
   job.parallel.recompute_every = 1;
+  // A stage has what is beside its blocks as well.
+  job.parallel.recompute = Recompute::kStage;
+  CHECK(work_of(lower(job).value(), false) == work_of(none, false) + work_of(none, true));
+  CHECK(sums(lower(job).value(), false) == sums(none, false) + sums(none, true));
   job.parallel.recompute = Recompute::kSelective;
   const StepPlan selective = lower(job).value();
   CHECK(work_of(selective, false) == work_of(none, false) + none.layer(0, 6).forward_work * 4.0);

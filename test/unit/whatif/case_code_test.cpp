@@ -322,7 +322,7 @@ TEST_CASE("case: stages of a network that is no language model", "[unit][whatif]
   CHECK(said(one, "parallel.pipeline") == "4");
   CHECK(said(one, "parallel.data") == "1");
   CHECK(said(one, "parallel.schedule") == "gpipe");
-  CHECK(said(one, "parallel.recompute") == "full");
+  CHECK(said(one, "parallel.recompute") == "stage");
   CHECK(said(one, "batch") == "22");
   CHECK(said(one, "global_batch") == "5632");
   CHECK(CaseReader(catalog()).scenario_of(one, 4).value().strategy.accumulation == 256);

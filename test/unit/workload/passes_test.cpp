@@ -55,6 +55,54 @@ TEST_CASE("passes: an adapter, the header's example", "[unit][workload]") {
   CHECK(layers[2].backward_work == before[2].backward_work);
 }
 
+TEST_CASE("passes: which products have adapters", "[unit][workload]") {
+  const Shape rows{8, 1024};
+  const auto product = [&] { return layer(Linear{.out = 1024, .bias = false}, rows); };
+  // A table, attention between two products, a sum, an MLP, a sum; routing and experts; a sum; the head.
+  std::vector<Layer> layers{product(),
+                            layer(Combine{}, rows),
+                            product(),
+                            layer(Attention{.heads = 8}, rows),
+                            product(),
+                            layer(Combine{}, rows),
+                            product(),
+                            layer(pointwise("gelu"), rows),
+                            product(),
+                            layer(Combine{}, rows),
+                            product(),
+                            layer(pointwise("softmax"), rows),
+                            layer(Experts{.experts = 4, .active = 2, .width = 64}, rows),
+                            layer(Combine{}, rows),
+                            product()};
+  const auto adapted = [&](AdaptedProducts which) {
+    std::vector<std::size_t> found;
+    const std::vector<bool> has = adapted_products(layers, which);
+    for (std::size_t i = 0; i < has.size(); ++i) {
+      if (has[i]) found.push_back(i);
+    }
+    return found;
+  };
+  CHECK(adapted(AdaptedProducts::kQkv) == std::vector<std::size_t>{2});
+  CHECK(adapted(AdaptedProducts::kAttention) == std::vector<std::size_t>{2, 4});
+  CHECK(adapted(AdaptedProducts::kAll) == std::vector<std::size_t>{2, 4, 6, 8});
+  REQUIRE(adapt(layers, {.rank = 4, .products = AdaptedProducts::kAll}));
+  CHECK(layers[8].parameters == std::vector<std::int64_t>{4096, 4096});
+  CHECK(layers[10].parameters.empty());
+}
+
+TEST_CASE("passes: eager code scales what an adapter makes by a kernel of its own", "[unit][workload]") {
+  const Shape rows{8, 1024};
+  const auto adapted = [&](bool apart) {
+    std::vector<Layer> layers{layer(Linear{.out = 1024, .bias = false}, rows), layer(Attention{.heads = 8}, rows),
+                              layer(Linear{.out = 1024, .bias = false}, rows)};
+    REQUIRE(adapt(layers, {.rank = 4, .apart = apart}));
+    return layers.back();
+  };
+  const Layer scaled = layer(pointwise("scale"), rows);
+  CHECK(adapted(true).forward_elements - adapted(false).forward_elements == scaled.forward_elements);
+  CHECK(adapted(true).backward_kernels - adapted(false).backward_kernels == scaled.backward_kernels);
+}
+
 TEST_CASE("passes: what an adapter moves comes on top", "[unit][workload]") {
   const Shape rows{8, 1024};
   const std::vector<Layer> plain{layer(Linear{.out = 1024, .bias = false}, rows), layer(Attention{.heads = 8}, rows),

@@ -1,0 +1,138 @@
+// What a case's words say of how a model is tuned, sharded and compiled, in the spellings that sources have.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "case_row.h"
+#include "cases/case_text.h"
+
+using namespace ddlsim;
+using ddlsim::test::row;
+using ddlsim::test::said;
+
+namespace {
+
+/// Llama 2 7B on two H100, as fsdp_qlora's table has it.
+io::Case tuned() {
+  io::Case one = row();
+  one.model = "Llama-2 7B";
+  one.framework = "PyTorch 2.2";
+  one.precision = "bf16";
+  one.gpu = "H100 80GB SXM";
+  one.gpus_per_node = one.total_gpus = 2;
+  one.nodes = 1;
+  one.batch_per_gpu = 1;
+  one.architecture = "fsdp";
+  one.extra = {{"seq_len", "2048"}, {"dp", "2"}, {"tp", "1"}, {"pp", "1"}};
+  return one;
+}
+
+std::string with(const std::string& key, const std::string& value, const std::string& path) {
+  io::Case one = tuned();
+  one.extra[key] = value;
+  return said(one, path);
+}
+
+}  // namespace
+
+TEST_CASE("case: adapters under the names that sources have for them", "[unit][whatif]") {
+  CHECK(said(tuned(), "parallel.lora_rank") == "");
+  CHECK(with("task", "LoRA fine-tuning", "parallel.lora_rank") == "16");
+  CHECK(with("task", "full fine-tuning, no LoRA", "parallel.lora_rank") == "");
+  CHECK(with("train_type", "QLoRA", "parallel.frozen_bits") == "4");
+  CHECK(with("tuning", "lora_finetune_distributed", "parallel.lora_rank") == "16");
+  CHECK(with("peft", "lora", "parallel.frozen_bits") == "");
+  CHECK(with("lora_rank", "64", "parallel.lora_rank") == "64");
+  io::Case one = tuned();
+  one.extra["lora_rank"] = "8";
+  one.extra["quantization"] = "bitsandbytes 4-bit";
+  CHECK(said(one, "parallel.frozen_bits") == "4");
+  one.extra["quantization"] = "int8";
+  CHECK(said(one, "parallel.frozen_bits") == "8");
+  one.extra["quantization"] = "none";
+  CHECK(said(one, "parallel.frozen_bits") == "");
+  one.extra["load_in_4bit"] = "true";
+  CHECK(said(one, "parallel.frozen_bits") == "4");
+}
+
+TEST_CASE("case: which products have adapters, as said or as recipes have them", "[unit][whatif]") {
+  const auto of = [](const std::string& framework, const std::string& targets) {
+    io::Case one = tuned();
+    one.framework = framework;
+    one.extra["lora_rank"] = "16";
+    if (!targets.empty()) one.extra["lora_targets"] = targets;
+    return said(one, "parallel.lora_products");
+  };
+  CHECK(of("PyTorch", "") == "");  // attention's
+  CHECK(of("PyTorch", "q_proj, k_proj, v_proj, o_proj") == "");
+  CHECK(of("PyTorch", "attention_qkv,attention_dense") == "");
+  CHECK(of("PyTorch", "c_attn c_proj w1 w2") == "all");
+  CHECK(of("PyTorch", "all-linear") == "all");
+  CHECK(of("PyTorch", "q_proj v_proj") == "qkv");
+  CHECK(of("PyTorch", "linear_qkv") == "qkv");
+  CHECK(of("LLaMA-Factory", "") == "all");
+  CHECK(of("NeMo AutoModel (PyTorch FSDP2)", "") == "all");
+  CHECK(of("NeMo 24.12 (Megatron-Core)", "") == "qkv");
+  CHECK(of("NeMo 24.12 (Megatron-Core)", "q k v o") == "");
+}
+
+TEST_CASE("case: FSDP that keeps gathered weights shares all three all the same", "[unit][whatif]") {
+  CHECK(said(tuned(), "parallel.zero") == "3");
+  CHECK(said(tuned(), "parallel.reshard") == "");
+  for (const auto& [key, value] :
+       {std::pair{"zero_stage", "2"}, {"sharding", "SHARD_GRAD_OP"}, {"sharding", "zero2"}}) {
+    CAPTURE(key, value);
+    CHECK(with(key, value, "parallel.zero") == "3");
+    CHECK(with(key, value, "parallel.reshard") == "no");
+  }
+  io::Case one = tuned();
+  one.framework = "DeepSpeed";
+  one.architecture = "zero";
+  one.extra["zero_stage"] = "2";
+  CHECK(said(one, "parallel.zero") == "2");
+  CHECK(said(one, "parallel.reshard") == "");
+}
+
+TEST_CASE("case: checkpoints, compilers and what waits on the host, by their words", "[unit][whatif]") {
+  CHECK(with("recompute", "gradient checkpointing (Hugging Face)", "parallel.recompute") == "full");
+  CHECK(with("recompute", "no gradient checkpointing", "parallel.recompute") == "");
+  CHECK(with("activation_checkpointing", "true", "parallel.recompute") == "full");
+  const std::string alone = said(tuned(), "fusion");
+  for (const char* compiler : {"torch.compile", "torch: inductor", "thunder, bucketing", "true", "inductor"}) {
+    CAPTURE(compiler);
+    CHECK(with("compile", compiler, "fusion") != alone);
+  }
+  for (const char* none : {"eager", "none", "false", "no"}) {
+    CAPTURE(none);
+    CHECK(with("compile", none, "fusion") == alone);
+  }
+  CHECK(with("cpu_offload", "true", "parallel.offload_optimizer") == "yes");
+  CHECK(with("cpu_offload", "false", "parallel.offload_optimizer") == "");
+  CHECK(with("offload_optimizer", "true", "parallel.offload_optimizer") == "yes");
+  CHECK(with("activation_offload", "true", "parallel.offload_activations") == "yes");
+}
+
+TEST_CASE("case: precisions joined by a plus, and of who does not say", "[unit][whatif]") {
+  CHECK(whatif::precision_of("FP16+TF32") == "fp16");
+  CHECK(whatif::precision_of("AMP+XLA") == "amp");
+  io::Case one = tuned();
+  one.precision.clear();
+  one.extra.clear();
+  one.architecture = "ddp";
+  CHECK(said(one, "precision") == "bf16");  // 7 billion parameters
+  one.gpu = "V100-SXM2-32GB";
+  CHECK(said(one, "precision") == "fp16");
+  one.model = "BERT-large";
+  CHECK(said(one, "precision") == "fp32");
+}
+
+TEST_CASE("case: a server in the place of its GPU", "[unit][whatif]") {
+  io::Case one = tuned();
+  one.gpus_per_node = one.total_gpus = 8;
+  one.extra["dp"] = "8";
+  one.gpu = "DGX-H100";
+  CHECK(said(one, "node") == "dgx-h100");
+  one.gpu = "DGX-GB200";
+  CHECK(said(one, "node") == "gb200-nvl72");
+  one.gpu = "DGX-Z";
+  CHECK(said(one, "node").starts_with("error: unknown gpu 'DGX-Z'"));
+}
