@@ -126,7 +126,34 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"gradient_checkpointing", "activation_checkpointing"},
     {"checkpoint_activations", "activation_checkpointing"},
     {"gradient_checkpoint", "activation_checkpointing"},
+    {"zero_optimization_stage", "zero_stage"},
+    {"sequence_parallelism", "sequence_parallel"},
     {"compiler", "compile"},
+    {"torch.compile", "compile"},
+    {"torch_compile", "compile"},
+    {"max_length", "seq_len"},
+    {"context_len", "seq_len"},
+    {"ctx_len", "seq_len"},
+    {"block_size", "seq_len"},
+    {"model_parallel", "tp"},
+    {"model_parallel_size", "tp"},
+    {"model_parallel_gpus", "tp"},
+    {"device_batch_size", "micro_batch"},
+    {"per_device_batch_size", "micro_batch"},
+    {"per_device_train_batch_size", "micro_batch"},
+    {"train_micro_batch_size_per_gpu", "micro_batch"},
+    {"total_batch_size", "global_batch"},
+    {"train_batch_size", "global_batch"},
+    {"gradient_accum_steps", "grad_accum"},
+    {"grad_accum_steps", "grad_accum"},
+    {"grad_acc_steps", "grad_accum"},
+    {"grad_acc", "grad_accum"},
+    {"recompute_granularity", "recompute"},
+    {"attention_implementation", "attention"},
+    {"attn_implementation", "attention"},
+    {"flash_attn", "flash_attention"},
+    {"use_flash_attn", "flash_attention"},
+    {"use_flash_attention", "flash_attention"},
     {"sharding_strategy", "sharding"},
     {"fsdp_sharding_strategy", "sharding"},
     {"lora_r", "lora_rank"},
@@ -136,6 +163,8 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"quant", "quantization"},
     {"optimizer_offload", "offload_optimizer"},
     {"opt_offload", "offload_optimizer"},
+    {"offload_param", "param_offload"},
+    {"offload_params", "param_offload"},
     {"offload_activations", "activation_offload"},
     {"year", "date"},
 });
@@ -153,6 +182,13 @@ std::string usual_name(const std::string& key) {
   return key;
 }
 
+/// "64K" tokens are 65,536.
+std::string in_tokens(std::string length) {
+  if (length.empty() || (length.back() != 'K' && length.back() != 'k')) return length;
+  const auto thousands = parse_number(std::string_view(length).substr(0, length.size() - 1));
+  return thousands ? fmt::format("{:.0f}", *thousands * 1024) : length;
+}
+
 Expected<Extra> parse_extra(std::string_view text) {
   Extra extra;
   if (text.empty()) return extra;
@@ -168,6 +204,7 @@ Expected<Extra> parse_extra(std::string_view text) {
     }
     std::string said = value.is_string() ? value.get<std::string>() : value.dump();
     const std::string name = usual_name(key);
+    if (name == "seq_len") said = in_tokens(std::move(said));
     // What is written in this project's own words counts.
     if (name == key) {
       extra[name] = std::move(said);

@@ -227,8 +227,14 @@ Expected<void> check_schedule(const Job& job) {
   return {};
 }
 
-/// What nobody's framework puts together.
-Expected<void> check_recomputation(const Parallel& parallel) {
+/// What waits on the host, and for whom.
+Expected<void> check_offload(const Parallel& parallel) {
+  if (parallel.offload_weights && (parallel.zero < 3 || !parallel.offload_optimizer)) {
+    return contradicts(
+        "parallel.offload_weights: weights wait on the host where every use gathers them, and are "
+        "updated there",
+        "use zero 3 and parallel.offload_optimizer yes with it");
+  }
   if (parallel.recompute == Recompute::kStage && parallel.offload_activations) {
     return contradicts("parallel.recompute stage keeps what enters a stage alone, and offload_activations takes blocks",
                        "use recompute full, or offload_activations no");
@@ -328,7 +334,7 @@ Expected<void> check_splits(const Job& job) {
   if (job.model == nullptr) return bad("model: there is none", "name one (`ddlsim list models`)");
   if (auto sound = check_values(parallel); !sound) return sound;
   if (auto schedule = check_schedule(job); !schedule) return schedule;
-  if (auto again = check_recomputation(parallel); !again) return again;
+  if (auto host = check_offload(parallel); !host) return host;
   if (auto local = check_local_steps(job); !local) return local;
   if (auto tables = check_tables(job); !tables) return tables;
   if (!splits_model(parallel)) return {};

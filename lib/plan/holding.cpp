@@ -74,7 +74,8 @@ class StateSums {
   void add(const Owned& owned, MemoryFootprint& memory) {
     const int zero = job_.parallel.zero;
     const double share = owned.experts ? expert_share_ : share_;
-    memory.weights += weights(owned, sizes_.weight, frozen_) * (zero >= 3 ? share : 1.0);
+    const DataSize weights_here = weights(owned, sizes_.weight, frozen_) * (zero >= 3 ? share : 1.0);
+    (job_.parallel.offload_weights ? memory.host : memory.weights) += weights_here;
     memory.gradients += gradients(owned);
     const double kept = owned.trained * (zero >= 1 ? share : 1.0);
     if (job_.parallel.offload_optimizer) {
@@ -358,7 +359,7 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
   }
   if (layers > 0) memory.micro_batches /= layers;
   memory.weights = memory.weights * static_cast<double>(one.weight_versions);
-  if (job.parallel.zero >= 3 && states.shares()) {
+  if (job.parallel.zero >= 3 && (states.shares() || job.parallel.offload_weights)) {
     // Gathered once and kept until backward, beside the gradients of one unit.
     memory.buffers += job.parallel.reshard ? in_turn : max(in_turn, whole + largest_gradients);
   }

@@ -407,7 +407,7 @@ std::vector<Row> offload_rows(const Job& job, const StepPlan& plan, const SplitM
     all += weight * (elements / ranks);
   }
   add(RowKind::kHost, updated, {Moment::kUpdate, 0}, {}, true);
-  add(RowKind::kCopyBack, all, {Moment::kUpdate, 0}, {}, true);
+  if (!job.parallel.offload_weights) add(RowKind::kCopyBack, all, {Moment::kUpdate, 0}, {}, true);
   return rows;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "ddlsim/plan/memory.h"
 #include "ddlsim/plan/messages.h"
 #include "splits.h"
 
@@ -34,7 +35,7 @@ class Sharding {
       if (experts && !found) continue;  // every rank has experts of its own
       group_ = found.value_or(0);
       ranks_ = static_cast<double>(plan_.groups[group_].ranks);
-      if (ranks_ == 1 && !copies()) continue;
+      if (ranks_ == 1 && !copies() && !job_.parallel.offload_weights) continue;
       if (job_.parallel.zero >= 3) {
         by_units();
       } else {
@@ -119,14 +120,20 @@ class Sharding {
     }
     return false;
   }
-  /// Of a unit's weights, as every use gathers them.
-  [[nodiscard]] DataSize gathered(const Unit& unit) const {
+  /// Of a unit's weights, in a format, but for those that are quantised.
+  [[nodiscard]] DataSize weights(const Unit& unit, DataSize format) const {
     double quantised = 0;
     for (std::size_t i = unit.first; i <= unit.last && job_.parallel.frozen_bits > 0; ++i) {
       if (mine(i)) quantised += static_cast<double>(chunk_[i].quantised_elements);
     }
-    return gathered_weight(job_, true) * (unit.elements - quantised) +
-           workload::quantised_weight(job_.parallel.frozen_bits) * quantised;
+    return format * (unit.elements - quantised) + workload::quantised_weight(job_.parallel.frozen_bits) * quantised;
+  }
+  /// As every use gathers them.
+  [[nodiscard]] DataSize gathered(const Unit& unit) const { return weights(unit, gathered_weight(job_, true)); }
+  /// As they wait on the host: FSDP casts what it has copied.
+  [[nodiscard]] DataSize kept(const Unit& unit) const {
+    const States states = job_.parallel.states.value_or(States::kFp32);
+    return weights(unit, frozen_weight(job_, state_sizes(states, plan_.model->optimizer).weight));
   }
 
   [[nodiscard]] std::vector<Unit> units() const {
@@ -146,9 +153,23 @@ class Sharding {
     const std::vector<Unit> all = units();
     const auto ahead = static_cast<std::size_t>(job_.parallel.prefetch);
     const bool once = keeps_gradients_whole(job_.parallel, job_.strategy.accumulation);
+    const bool every_pass = !once || job_.parallel.reshard;
     const auto gather = [&](const Unit& unit, Point ready, Point needed) {
+      std::size_t copied = kNoRow;
+      if (job_.parallel.offload_weights) {
+        rows_.push_back({.kind = RowKind::kCopyBack,
+                         .size = kept(unit) / ranks_,
+                         .ready = ready,
+                         .needed = needed,
+                         .rank_class = rank_class_,
+                         .needed_by = rank_class_,
+                         .every_pass = every_pass});
+        copied = rows_.size() - 1;
+      }
       if (ranks_ == 1) return;
-      add(CollectiveOp::kAllGather, gathered(unit) / ranks_, ready, needed).every_pass = !once || job_.parallel.reshard;
+      Row& row = add(CollectiveOp::kAllGather, gathered(unit) / ranks_, ready, needed);
+      row.every_pass = every_pass;
+      row.after = copied;
     };
     for (std::size_t n = 0; n < all.size(); ++n) {
       // A unit's weights are asked for when the one `ahead` units before it starts.

@@ -71,6 +71,8 @@ plan::Job random_split_job() {
   job.parallel.zero = *rc::gen::element(0, 1, 2, 3);
   job.parallel.prefetch = *rc::gen::element<std::int64_t>(0, 1, 2, 100);
   job.parallel.offload_optimizer = *rc::gen::arbitrary<bool>();
+  job.parallel.offload_weights =
+      job.parallel.zero == 3 && job.parallel.offload_optimizer && *rc::gen::arbitrary<bool>();
   job.parallel.context = *rc::gen::element<std::int64_t>(1, 1, 1, 2);
   job.parallel.sequence = *rc::gen::arbitrary<bool>();
   job.parallel.recompute = *rc::gen::element(plan::Recompute::kNone, plan::Recompute::kSelective,

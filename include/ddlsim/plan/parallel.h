@@ -182,6 +182,8 @@ struct Parallel {
   bool recompute_stops = false;
 
   bool offload_optimizer = false;    // states and update on the host; gradients and weights cross PCIe
+  bool offload_weights = false;      // zero 3, optimizer on the host: weights too, a rank's share is copied to the GPU
+                                     // before every gather (FSDP's CPUOffload; DeepSpeed's offload_param)
   bool offload_activations = false;  // what is kept for backward goes to the host and comes back
   bool gated_fp8 = false;            // what a gated activation reads is kept in 8 bits (Megatron-Core's
                                      // activation_func_fp8_input_store); its casts cost no time here

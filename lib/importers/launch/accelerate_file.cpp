@@ -138,8 +138,11 @@ class AccelerateReader {
     const auto host = in_.find("fsdp_config.fsdp_offload_params");
     if (in_.flag(host).value_or(false)) {
       out_.set("parallel.offload_optimizer", "yes", host.words, host.where());
-      out_.leave_out(host.words, "the update runs on the host; that weights are gathered from it is not modelled",
-                     host.where());
+      if (out_.value_of("parallel.zero") == "3") {
+        out_.set("parallel.offload_weights", "yes", host.words, host.where());
+      } else {
+        out_.leave_out(host.words, "weights that are not shared are taken to stay on the GPUs", host.where());
+      }
     }
     const auto again = in_.find("fsdp_config.fsdp_activation_checkpointing");
     if (const auto on = in_.flag(again)) {
@@ -221,9 +224,8 @@ class AccelerateReader {
                host.where());
     }
     const auto weights = in_.find("deepspeed_config.offload_param_device");
-    if (weights && in_.word(weights) != "none") {
-      out_.leave_out(weights.words, "weights stay on the GPUs that share them", weights.where());
-    }
+    if (weights && in_.word(weights) != "none")
+      offload_weights(in_.word(weights), weights.words, weights.where(), out_);
     const auto zero3 = in_.find("deepspeed_config.zero3_save_16bit_model");
     if (zero3) out_.pass_by();
     assume_deepspeed({.stage = level.value_or(2)}, out_);

@@ -214,10 +214,7 @@ class DeepSpeedReader {
     }
     const auto weights = in_.find("zero_optimization.offload_param.device");
     const std::string place = in_.word(weights);
-    if (place == "cpu" || place == "nvme") {
-      out_.leave_out(weights.words, "weights stay on the GPUs that share them: time and memory are those without this",
-                     weights.where());
-    }
+    if (place == "cpu" || place == "nvme") offload_weights(place, weights.words, weights.where(), out_);
     in_.close("zero_optimization.offload_param");
     in_.close("zero_optimization.offload_optimizer");
     const auto host = in_.find("activation_checkpointing.cpu_checkpointing");
@@ -270,6 +267,21 @@ class DeepSpeedReader {
 };
 
 }  // namespace
+
+void offload_weights(const std::string& device, const std::string& words, const SourceLocation& where, Builder& out) {
+  const std::string zero = out.value_of("parallel.zero");
+  if (device == "nvme") {
+    out.ask("parallel.offload_weights", words + ": to host memory (yes) or not at all (no); NVMe is not modelled",
+            where);
+  } else if (zero == "3" && out.value_of("parallel.offload_optimizer") == "yes") {
+    out.set("parallel.offload_weights", "yes", words, where);
+  } else {
+    out.leave_out(words,
+                  zero == "3" ? "weights wait on the host with an optimizer there alone: they are taken to stay"
+                              : "of stage 3 alone: weights stay on the GPUs",
+                  where);
+  }
+}
 
 // deepspeed/runtime/engine.py, _do_optimizer_sanity_check and get_data_types: ZeRO sums in the weights' format unless
 // data_types says otherwise. Without ZeRO states are whole, in fp16 and, since 0.17.6, in bf16 (pull request 7515);

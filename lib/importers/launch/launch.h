@@ -150,6 +150,9 @@ struct DeepSpeedEngine {
 /// Formats of states and when gradients are reduced, by the format that is set and the stage.
 void assume_deepspeed(const DeepSpeedEngine& engine, Builder& out);
 
+/// DeepSpeed's offload_param, which stage 3 has alone: `device` is cpu or nvme. After stage and optimizer are set.
+void offload_weights(const std::string& device, const std::string& words, const SourceLocation& where, Builder& out);
+
 /// DeepSpeed's keys of `root`, which may be a part of another file (`deepspeed_config`).
 void read_deepspeed(const io::Node& root, Builder& out);
 

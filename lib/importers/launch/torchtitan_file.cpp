@@ -216,8 +216,7 @@ class TitanReader {
     const auto host = in_.find("training.enable_cpu_offload");
     if (!in_.flag(host).value_or(false)) return;
     out_.set("parallel.offload_optimizer", "yes", host.words, host.where());
-    out_.leave_out(host.words + " of weights", "they are taken to stay on the GPUs; states and gradients are not",
-                   host.where());
+    out_.set("parallel.offload_weights", "yes", host.words, host.where());
   }
 
   [[nodiscard]] Tree::Found schedule_said() {

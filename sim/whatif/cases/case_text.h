@@ -74,7 +74,7 @@ namespace ddlsim::whatif {
 /// Whether a case says yes to `key`.
 [[nodiscard]] inline bool affirms(const io::Case& one, std::string_view key) {
   const std::string value = lower_case(one.said(key).value_or(""));
-  return value.starts_with("true") || value.starts_with("yes") || value == "1" || value == "on";
+  return value.starts_with("true") || value.starts_with("yes") || value == "y" || value == "1" || value == "on";
 }
 
 inline constexpr std::array<std::string_view, 6> kDenials{"false", "no ", "not ", "none", "disabled", "without"};
@@ -83,7 +83,7 @@ inline constexpr std::array<std::string_view, 6> kDenials{"false", "no ", "not "
 [[nodiscard]] inline bool denies(const io::Case& one, std::string_view key) {
   const std::string value = lower_case(one.said(key).value_or(""));
   if (value.starts_with("not stated") || value.starts_with("not said")) return false;
-  return value == "no" || value == "0" || value == "off" ||
+  return value == "no" || value == "n" || value == "0" || value == "off" ||
          std::any_of(kDenials.begin(), kDenials.end(), [&](std::string_view no) { return value.starts_with(no); });
 }
 
@@ -98,6 +98,7 @@ inline constexpr std::array<std::string_view, 6> kDenials{"false", "no ", "not "
   if (word == "16" || word == "16-mixed" || word == "16-bit" || word == "16bit") return "amp";
   if (word == "o1" || word == "o2") return "amp";  // Apex's
   if (word == "bfloat16" || word.starts_with("bf16") || word.ends_with("-bf16")) return "bf16";
+  if (word.ends_with("autocast")) return has_any(all, {"bf16", "bfloat16"}) ? "bf16" : "amp";
   if (word.empty() || word == "float" || word == "float32" || word == "single") return "fp32";
   if (word == "mixed" || word == "half" || word == "float16") return "fp16";
   if (word == "nvfp4" || word == "mxfp4") return "fp4";

@@ -15,6 +15,7 @@
 #include "cases/case_software.h"
 #include "cases/case_text.h"
 #include "cases/framework_name.h"
+#include "cases/tuning_case.h"
 #include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::whatif {
@@ -250,25 +251,15 @@ std::int64_t micro_batch_of(const io::Case& one, std::int64_t replicas) {
   const auto shares = product_of({replicas, passes});
   if (global && shares && *shares > 0 && *global % *shares == 0) return *global / *shares;
   // Megatron's examples of these sizes use 1 with pipelines of many stages; without a statement the smallest is the
-  // one that always fits.
-  return 1;
-}
-
-/// Whether a model is fine-tuned by adapters, from its words.
-/// What sources say of how a model is tuned, under the names that they have for it.
-std::string tuning_of(const io::Case& one) {
-  std::string all = one.model + " " + one.architecture;
-  for (const std::string_view key : {"task", "peft", "train_type", "tuning", "finetuning_type", "method"}) {
-    all += " " + one.said(key).value_or("");
-  }
-  return lower_case(all);
-}
-
-/// "LoRA", "QLoRA fine-tuning", "lora_finetune_single_device"; or a rank.
-bool has_adapters(const io::Case& one) {
-  const std::string tuning = tuning_of(one);
-  if (has_any(tuning, {"no lora", "not lora", "without lora"})) return false;
-  return has(tuning, "lora") || count_or(one, "lora_rank", 0) > 0;
+  // one that always fits. Nobody has a GPU wait for the host with a model that is small.
+  constexpr double kLarge = 1e9;
+  constexpr double kTokens = 8192;
+  const auto hidden = static_cast<double>(count_or(one, "hidden", 0));
+  const double parameters = 12 * static_cast<double>(count_or(one, "layers", 0)) * hidden * hidden;
+  const bool whole = count_or(one, "tp", 1) == 1 && !pipelined && count_or(one, "experts", 1) == 1;
+  const auto length = static_cast<double>(count_or(one, "seq_len", 0));
+  if (!whole || parameters == 0 || parameters >= kLarge || length == 0) return 1;
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(kTokens / length));
 }
 
 /// MLPerf's LoRA keeps the frozen model in the 8 bits that its products read, without a transposed copy
@@ -282,6 +273,7 @@ bool keeps_eight_bits(const io::Case& one) {
 bool is_compiled(const io::Case& one) {
   const std::string said = lower_case(one.said("compile").value_or(""));
   const bool named = said.starts_with("torch") || has_any(said, {"torch.compile", "inductor", "dynamo", "thunder"});
+  if (said.empty()) return has(lower_case(one.framework), "torch.compile");
   return !denies(one, "compile") && !said.starts_with("eager") && (affirms(one, "compile") || named);
 }
 
@@ -311,15 +303,6 @@ std::optional<std::int64_t> expert_tensor_of(const io::Case& one, const plan::Pa
 }
 
 /// Adds settings of a row.
-struct AddSetting {
-  const io::Case& one;
-  std::vector<Override>& settings;
-
-  void operator()(std::string path, std::string value) const {
-    settings.push_back({std::move(path), std::move(value), one.where});
-  }
-};
-
 /// Whether context ranks change places with heads (DeepSpeed-Ulysses) instead of passing keys round.
 bool exchanges_heads(const io::Case& one) {
   const std::string said = lower_case(one.said("cp_comm").value_or("") + " " + one.said("cp_kind").value_or(""));
@@ -369,37 +352,6 @@ void add_formats(const io::Case& one, const importers::TrainingWay& way, bool on
   set("parallel.states", one.said("states").value_or(keeps_eight_bits(one) ? "fp8-primary" : usual));
   if (keeps_eight_bits(one) && one_rank) set("parallel.gated_fp8", "yes");
   set("strategy.gradients", std::string(autocast || wide ? "fp32" : way.gradients));
-}
-
-/// As the source says; else as the framework's recipes have it.
-std::string_view adapted_products_of(const io::Case& one) {
-  if (const auto said = one.said("lora_targets")) {
-    const std::string words = words_of(*said);
-    if (has_any(words, {" all ", " mlp ", " gate", " up ", " fc", " w 1 ", " linear 1"})) return "all";
-    return has_any(words, {" o ", " wo ", " dense ", " out", " attention ", " c proj ", " linear proj "}) ? "attention"
-                                                                                                          : "qkv";
-  }
-  const std::string framework = lower_case(one.framework);
-  // LLaMA-Factory's lora_target, XTuner's and Unsloth's lists; fsdp_qlora's train.py; Automodel's match_all_linear.
-  if (has_any(framework, {"factory", "unsloth", "axolotl", "xtuner", "fsdp_qlora", "automodel"})) return "all";
-  // target_modules of NeMo's and Megatron-Bridge's performance recipes; PEFT's own for Llama: q_proj, v_proj.
-  const bool recipe = has_any(framework, {"nemo", "megatron-bridge", "megatron bridge"}) && !is_submission(one);
-  return recipe || has_any(framework, {"peft", "llama-recipes"}) ? "qkv" : "attention";
-}
-
-void add_adapters(const io::Case& one, std::vector<Override>& settings) {
-  const AddSetting set{one, settings};
-  if (const std::string_view products = adapted_products_of(one); products != "attention") {
-    set("parallel.lora_products", std::string(products));
-  }
-  // mlcommons/training llama2_70b_lora: rank 16; NeMo's recipes: 16.
-  set("parallel.lora_rank", std::to_string(count_or(one, "lora_rank", 16)));
-  const std::string base = tuning_of(one) + " " + lower_case(one.said("quantization").value_or(""));
-  if (has_any(base, {"4bit", "4-bit", "nf4", "int4", "qlora", "gptq"}) || affirms(one, "load_in_4bit")) {
-    set("parallel.frozen_bits", "4");
-  } else if (has_any(base, {"8bit", "8-bit", "int8"}) || affirms(one, "load_in_8bit")) {
-    set("parallel.frozen_bits", "8");
-  }
 }
 
 }  // namespace
@@ -462,12 +414,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   add_recomputation(one, way, settings);
   add_formats(one, way, tensor * degrees->context * pipeline == 1, settings);
   add_overlap(one, sequence, shares, settings);
-  if (says(one, "offload", "optimizer") || affirms(one, "cpu_offload") || affirms(one, "offload_optimizer")) {
-    set("parallel.offload_optimizer", "yes");
-  }
-  if (says(one, "offload", "activations") || affirms(one, "activation_offload")) {
-    set("parallel.offload_activations", "yes");
-  }
+  add_offload(one, shares, settings);
   if (has_adapters(one)) add_adapters(one, settings);
   return settings;
 }

@@ -1,6 +1,7 @@
 #include "ddlsim/whatif/ratio.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <optional>
@@ -71,6 +72,7 @@ bool keeps_kernels(const Scenario& a, const Scenario& b) {
   same.lora_products = b.parallel.lora_products;
   same.frozen_bits = b.parallel.frozen_bits;
   same.offload_optimizer = b.parallel.offload_optimizer;
+  same.offload_weights = b.parallel.offload_weights;
   same.offload_activations = b.parallel.offload_activations;
   same.gated_fp8 = b.parallel.gated_fp8;
   const bool alike = plan::takes_ranks(a.parallel) == plan::takes_ranks(b.parallel);
@@ -85,7 +87,10 @@ double variance_around_kernels(const RatioSide& baseline, const RatioSide& alter
   if (a.recompute != b.recompute || a.recompute_every != b.recompute_every || a.recompute_stops != b.recompute_stops) {
     sum += square(of_gpu_time(*baseline.scenario) * log_speedup);
   }
-  if (a.offload_optimizer != b.offload_optimizer || a.offload_activations != b.offload_activations) {
+  const auto offloaded = [](const plan::Parallel& one) {
+    return std::array{one.offload_optimizer, one.offload_weights, one.offload_activations};
+  };
+  if (offloaded(a) != offloaded(b)) {
     sum += square(std::numbers::ln2 / kTwoSided * log_speedup);
   }
   if (a.zero != b.zero || a.shard_ranks != b.shard_ranks) {

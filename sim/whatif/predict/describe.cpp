@@ -114,7 +114,9 @@ std::string describe_others(const Scenario& scenario) {
   if (std::find(stated.begin(), stated.end(), "model.optimizer") != stated.end()) {
     text += fmt::format(", {}", name_of(workload::kOptimizers, scenario.model->optimizer));
   }
-  if (parallel.offload_optimizer) text += ", optimizer on the host";
+  if (parallel.offload_optimizer) {
+    text += parallel.offload_weights ? ", optimizer and weights on the host" : ", optimizer on the host";
+  }
   if (parallel.offload_activations) text += ", activations on the host";
   constexpr std::string_view kRoom = "parallel.";
   for (const auto& [path, value] : other_splits(scenario)) {

@@ -273,9 +273,12 @@ std::vector<FittingChanges> added_changes(const plan::Job& job, FittingChanges e
 /// How changes that are added up end: on the host as the states are; in 8 bits on the GPU; in 16 bits on the host.
 std::vector<FittingChanges> ends_of_added(const plan::Job& job) {
   const FittingChange host{"parallel.offload_optimizer=yes", [](plan::Job& j) { j.parallel.offload_optimizer = true; }};
-  if (job.parallel.lora_rank > 0) return {{host}};  // its format comes first
-  std::vector<FittingChanges> ends{{host}, eight_bit_formats(job), formats(job, {plan::States::kMixedSixteen})};
+  const FittingChange weights{"parallel.offload_weights=yes", [](plan::Job& j) { j.parallel.offload_weights = true; }};
+  if (job.parallel.lora_rank > 0) return {{host, weights}};  // its format comes first
+  std::vector<FittingChanges> ends{
+      {host, weights}, eight_bit_formats(job), formats(job, {plan::States::kMixedSixteen})};
   ends.back().push_back(host);
+  ends.back().push_back(weights);
   return ends;
 }
 

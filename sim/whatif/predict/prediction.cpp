@@ -42,7 +42,7 @@ plan::Parallel whole(plan::Parallel parallel) {
   parallel.zero = none.zero;
   parallel.shard_ranks = none.shard_ranks;
   parallel.gather_fp8 = none.gather_fp8;
-  parallel.offload_optimizer = parallel.offload_activations = false;
+  parallel.offload_optimizer = parallel.offload_weights = parallel.offload_activations = false;
   return parallel;
 }
 

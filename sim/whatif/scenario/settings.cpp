@@ -173,6 +173,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_degree<&plan::Parallel::recompute_every, 1, kMaxDegree>},
     {"parallel.offload_optimizer", "states and update on the host: yes, no", "yes",
      set_choice<&plan::Parallel::offload_optimizer>},
+    {"parallel.offload_weights", "zero 3, optimizer on the host: weights too, copied to the GPU before every use: yes, no", "yes",
+     set_choice<&plan::Parallel::offload_weights>},
     {"parallel.offload_activations", "what is kept for backward waits on the host: yes, no", "yes",
      set_choice<&plan::Parallel::offload_activations>},
     {"parallel.gated_fp8", "what a gated activation reads is kept for backward in 8 bits (Megatron-Core's activation_func_fp8_input_store): yes, no",

@@ -160,6 +160,47 @@ TEST_CASE("memory: per operator a block keeps its input and the outputs that do 
   CHECK(of_a_block(Precision::kFp8) == Approx(32 * (2 * (512 + 512) + 4 * 8)));
 }
 
+TEST_CASE("memory: weights that wait on the host are copied for every use, and gathered", "[unit][plan]") {
+  Job job = products(4, 10);
+  job.parallel.offload_optimizer = true;
+  const StepPlan stay = lower(job).value();
+  job.parallel.offload_weights = true;
+  const StepPlan plan = lower(job).value();
+  // 4 MB of each product; a quarter on each of four GPUs; in backward all but the last, which is still there.
+  const auto copies = [](const StepPlan& of) {
+    std::vector<Row> found;
+    for (const Row& row : of.rows) {
+      if (row.kind == RowKind::kCopyBack) found.push_back(row);
+    }
+    return found;
+  };
+  REQUIRE(copies(stay).size() == 1);  // what was updated
+  REQUIRE(copies(plan).size() == 4 + 3);
+  for (const Row& row : copies(plan)) {
+    CHECK(row.size.in(megabytes) == Approx(1));
+    CHECK(row.every_pass);
+  }
+  for (const Row& row : plan.rows) {
+    if (!row.gathered()) continue;
+    REQUIRE(row.after != kNoRow);
+    CHECK(plan.rows[row.after].needed == row.needed);
+  }
+  CHECK(stay.classes[0].memory.weights.in(megabytes) == Approx(4));
+  CHECK(plan.classes[0].memory.weights == DataSize::zero());
+  CHECK((plan.classes[0].memory.host - stay.classes[0].memory.host).in(megabytes) == Approx(4));
+  CHECK(plan.classes[0].memory.buffers == stay.classes[0].memory.buffers);
+  // One GPU gathers nothing, and holds what it copies.
+  job.cluster.gpus_per_node = job.cluster.node.gpus = 1;
+  const StepPlan alone = lower(job).value();
+  CHECK(copies(alone).size() == 7);
+  CHECK(alone.classes[0].memory.buffers.in(megabytes) == Approx(2 * 4 + 4));  // two products, the gradients of one
+  job.parallel.offload_optimizer = false;
+  CHECK_THAT(lower(job).error().message, Catch::Contains("offload_weights"));
+  job.parallel.offload_optimizer = true;
+  job.parallel.zero = 2;
+  CHECK_THAT(lower(job).error().message, Catch::Contains("offload_weights"));
+}
+
 TEST_CASE("memory: a stage that is computed again keeps what enters it, once a micro-batch", "[unit][plan]") {
   Job job = products(4, 10);
   job.model = ddlsim::test::decoder(4);

@@ -105,8 +105,13 @@ TEST_CASE("case: checkpoints, compilers and what waits on the host, by their wor
     CAPTURE(none);
     CHECK(with("compile", none, "fusion") == alone);
   }
+  io::Case named = tuned();
+  named.framework = "PyTorch 2.8.0 (torch.compile)";
+  CHECK(said(named, "fusion") != alone);
   CHECK(with("cpu_offload", "true", "parallel.offload_optimizer") == "yes");
+  CHECK(with("cpu_offload", "true", "parallel.offload_weights") == "yes");
   CHECK(with("cpu_offload", "false", "parallel.offload_optimizer") == "");
+  CHECK(with("offload_optimizer", "true", "parallel.offload_weights") == "");
   CHECK(with("offload_optimizer", "true", "parallel.offload_optimizer") == "yes");
   CHECK(with("activation_offload", "true", "parallel.offload_activations") == "yes");
 }
@@ -114,6 +119,8 @@ TEST_CASE("case: checkpoints, compilers and what waits on the host, by their wor
 TEST_CASE("case: precisions joined by a plus, and of who does not say", "[unit][whatif]") {
   CHECK(whatif::precision_of("FP16+TF32") == "fp16");
   CHECK(whatif::precision_of("AMP+XLA") == "amp");
+  CHECK(whatif::precision_of("torch.autocast bfloat16") == "bf16");
+  CHECK(whatif::precision_of("autocast") == "amp");
   io::Case one = tuned();
   one.precision.clear();
   one.extra.clear();
@@ -123,6 +130,18 @@ TEST_CASE("case: precisions joined by a plus, and of who does not say", "[unit][
   CHECK(said(one, "precision") == "fp16");
   one.model = "BERT-large";
   CHECK(said(one, "precision") == "fp32");
+}
+
+TEST_CASE("case: a pass of who does not say the batch", "[unit][whatif]") {
+  io::Case one = tuned();
+  one.metric = io::CaseMetric::kTokensPerSecond;
+  one.batch_per_gpu.reset();
+  one.extra = {{"seq_len", "1024"}, {"layers", "12"}, {"hidden", "768"}, {"heads", "12"}, {"vocab", "50304"}};
+  one.model = "GPT-2 (124M)";
+  CHECK(said(one, "batch") == "8");  // 8,192 tokens of a small model
+  one.extra["layers"] = "48";
+  one.extra["hidden"] = "6144";
+  CHECK(said(one, "batch") == "1");
 }
 
 TEST_CASE("case: a server in the place of its GPU", "[unit][whatif]") {
