@@ -19,6 +19,7 @@
 #include "cases/case_words.h"
 #include "cases/framework_name.h"
 #include "cases/language_case.h"
+#include "cases/tuning_case.h"
 #include "ddlsim/workload/fusion.h"
 
 namespace ddlsim::whatif {
@@ -92,9 +93,14 @@ bool shares_alone(std::string_view family) {
   return true;
 }
 
-/// Whether a case says how a language model runs: what is computed again, compiled or adapted.
+/// Whether a case says how a language model runs: what is shared, computed again, compiled, adapted, or on the host.
 bool says_how_it_runs(const io::Case& one) {
-  return one.said("recompute") || one.said("lora_rank") || affirms(one, "compile");
+  constexpr auto kYes = std::to_array<std::string_view>(
+      {"compile", "activation_checkpointing", "cpu_offload", "offload_optimizer", "param_offload"});
+  const auto affirmed = [&](std::string_view key) { return affirms(one, key); };
+  const auto shared = [&](std::string_view key) { return count_of(one, key).value_or(0) > 0; };
+  return one.said("recompute") || has_adapters(one) || std::any_of(kYes.begin(), kYes.end(), affirmed) ||
+         shared("zero_stage") || shared("zero") || count_of(one, "fsdp").value_or(1) > 1;
 }
 
 /// A model whose attention was one kernel from its first day.
@@ -161,6 +167,8 @@ std::string architecture_family(const io::Case& one) {
       {"tensor parallel", "tp"},
       {"pipeline parallel", "pp"},
       {"context parallel", "cp"},
+      {"ring attention", "cp"},
+      {"ulysses", "cp"},
       {"expert parallel", "ep"},
   });
   for (const auto& [words, usual] : kInWords) {

@@ -120,6 +120,10 @@ std::optional<std::string> degree_in_words(const io::Case& one, std::string_view
   constexpr auto kDegrees = std::to_array<std::string_view>({"tp", "pp", "dp", "cp", "ep"});
   if (std::find(kDegrees.begin(), kDegrees.end(), key) == kDegrees.end()) return std::nullopt;
   const std::string words = words_of(one.architecture.substr(0, one.architecture.find('(')));
+  // Who calls a ring's ranks those of sequence parallelism has no tensor ranks whose rows it would cut.
+  if (key == "cp" && (has_phrase(words, "ring attention") || has_phrase(words, "ulysses"))) {
+    return one.said("sequence_parallel");
+  }
   const std::string phrase = " " + std::string(key) + " ";
   const std::size_t at = words.find(phrase);
   if (at == std::string::npos) return std::nullopt;

@@ -132,6 +132,17 @@ TEST_CASE("case: precisions joined by a plus, and of who does not say", "[unit][
   CHECK(said(one, "precision") == "fp32");
 }
 
+TEST_CASE("case: ranks of a ring that are called those of sequence parallelism", "[unit][whatif]") {
+  io::Case one = tuned();
+  one.architecture = "ring attention";
+  one.extra = {{"seq_len", "65536"}, {"sequence_parallel", "2"}, {"zero_stage", "3"}};
+  CHECK(said(one, "parallel.context") == "2");
+  CHECK(said(one, "parallel.data") == "1");
+  CHECK(said(one, "parallel.zero") == "3");
+  one.architecture = "data parallel";
+  CHECK(said(one, "parallel.context") == "");
+}
+
 TEST_CASE("case: a pass of who does not say the batch", "[unit][whatif]") {
   io::Case one = tuned();
   one.metric = io::CaseMetric::kTokensPerSecond;
