@@ -40,7 +40,10 @@ bool is_known_family(std::string_view family) {
 void add_architecture(const io::Case& one, std::vector<std::string>& unread) {
   const std::string family = architecture_family(one);
   const std::string said = one.architecture.substr(0, 60);
-  if (!is_known_family(family)) {
+  constexpr auto kDegrees = std::to_array<std::string_view>({"tp", "pp", "cp", "ep", "fsdp", "zero_stage", "zero"});
+  const bool in_extra =
+      std::any_of(kDegrees.begin(), kDegrees.end(), [&](std::string_view key) { return one.said(key).has_value(); });
+  if (!is_known_family(family) && !in_extra) {
     unread.push_back(
         fmt::format("architecture '{}' is not known, and taken as data parallel (known: single, ddp, allreduce, ps, "
                     "ps-single-node, "

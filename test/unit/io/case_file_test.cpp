@@ -73,9 +73,9 @@ TEST_CASE("cases: other names of what is said, and whole numbers with a zero beh
   CHECK(spelt->front().said("kv_heads") == "8");
   CHECK(spelt->front().said("activation_checkpointing") == "true");
   const auto tokens = [&](const std::string& said) {
-    const auto cases = read("a1,g,paper,GPT,PyTorch,FP32,V100,8,2,16,,,64,ddp,\"{\"\"seq-length\"\": \"\"" + said +
-                            "\"\"}\",images_per_s,5,\n");
-    return cases->front().said("seq_len");
+    const auto row = read("a1,g,paper,GPT,PyTorch,FP32,V100,8,2,16,,,64,ddp,\"{\"\"seq-length\"\": \"\"" + said +
+                          "\"\"}\",images_per_s,5,\n");
+    return row->front().said("seq_len");
   };
   CHECK(tokens("64K") == "65536");
   CHECK(tokens("0.5k") == "512");

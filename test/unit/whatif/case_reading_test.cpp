@@ -70,8 +70,8 @@ TEST_CASE("reading: a language model's batch is of every GPU and pass where no o
   one.batch_per_gpu.reset();
   one.extra = language().extra;
   CHECK(said(one, "batch") == "error: the source does not say the batch");
-  one.metric = io::CaseMetric::kTokensPerSecond;  // hardly depends on it
-  CHECK(said(one, "batch") == "1");
+  one.metric = io::CaseMetric::kTokensPerSecond;  // hardly depends on it: 8,192 tokens
+  CHECK(said(one, "batch") == "64");
 }
 
 TEST_CASE("reading: attention is one kernel or several as a row says", "[unit][whatif]") {
