@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "cases/case_model.h"
 #include "cases/case_scenario.h"
 #include "cases/case_software.h"
 #include "cases/case_text.h"

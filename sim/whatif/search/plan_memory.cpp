@@ -44,6 +44,11 @@ Shares gradient_shares_of(const Split& split, const PlanSpace& space) {
   return kept ? Shares{} : shares_of(split, 2);
 }
 
+Shares weight_shares_of(const Split& split, const PlanSpace& space) {
+  if (space.base().parallel.offload_weights) return {0.0, 0.0};  // they wait on the host
+  return shares_of(split, 3);
+}
+
 DataSize operator*(const plan::Shareable& all, const Shares& shares) {
   return all.dense * shares.dense + all.experts * shares.experts;
 }
@@ -123,7 +128,7 @@ DataSize PlanMemory::least(const Split& split, std::size_t index, std::int64_t p
   if (!known) return DataSize::infinity();
   const Held& sums = *known;
   const auto batch = static_cast<double>(split.batch);
-  const DataSize states = sums.weights.back() * shares_of(split, 3) +
+  const DataSize states = sums.weights.back() * weight_shares_of(split, space_) +
                           sums.gradients.back() * gradient_shares_of(split, space_) +
                           sums.states.back() * shares_of(split, 1);
   const DataSize casts = split.zero >= 3 ? DataSize::zero() : sums.casts.back();
@@ -309,8 +314,9 @@ DataSize PlanMemory::of(const Split& split, std::size_t index, DataSize enough) 
   for (std::size_t n = 0; n < asked_->ranks.size() && fullest <= enough; ++n) {
     if (n == asked_->held.size()) asked_->held.push_back(rank_of(asked_->ranks[n], sums));
     const RankHeld& rank = asked_->held[n];
-    const DataSize all = rank.weights * shares_of(split, 3) + rank.gradients * gradient_shares_of(split, space_) +
-                         rank.states * shares_of(split, 1) + rank.others + rank.gathered * gathers + rank.casts * casts;
+    const DataSize all = rank.weights * weight_shares_of(split, space_) +
+                         rank.gradients * gradient_shares_of(split, space_) + rank.states * shares_of(split, 1) +
+                         rank.others + rank.gathered * gathers + rank.casts * casts;
     fullest = max(fullest, all * kMemoryRounding);
   }
   return fullest;

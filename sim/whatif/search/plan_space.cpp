@@ -329,6 +329,7 @@ Scenario PlanSpace::with(const ShapeKey& shape) const {
                             .sequence = shape.sequence});
   if (shape.stages == 1) job.parallel.cuts.clear();
   job.parallel.shard_ranks = 0;  // nothing is shared
+  job.parallel.offload_weights = false;
   return job;
 }
 

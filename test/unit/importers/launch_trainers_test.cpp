@@ -280,6 +280,45 @@ TEST_CASE("launch: software is that of the framework's published runs", "[unit][
   CHECK(value(taken(LaunchFormat::kDeepSpeed, R"({"train_batch_size": 8})", {}, "ds.json"), "software.fused") == "-");
 }
 
+TEST_CASE("launch: weights that wait on the host", "[unit][io][launch]") {
+  const auto engine = [](const std::string& stage, const std::string& optimizer, const std::string& weights) {
+    return taken(LaunchFormat::kDeepSpeed,
+                 R"({"train_batch_size": 8, "zero_optimization": {"stage": )" + stage +
+                     R"(, "offload_optimizer": {"device": ")" + optimizer + R"("}, "offload_param": {"device": ")" +
+                     weights + R"(", "pin_memory": true}}})",
+                 {}, "ds.json");
+  };
+  CHECK(value(engine("3", "cpu", "cpu"), "parallel.offload_weights") == "yes");
+  CHECK(left_out(engine("3", "cpu", "cpu")).empty());
+  CHECK(value(engine("3", "cpu", "none"), "parallel.offload_weights") == "-");
+  CHECK(value(engine("3", "cpu", "nvme"), "parallel.offload_weights") == "?");
+  CHECK(value(engine("3", "none", "cpu"), "parallel.offload_weights") == "-");
+  CHECK_THAT(left_out(engine("3", "none", "cpu")), Contains("with an optimizer there alone"));
+  CHECK_THAT(left_out(engine("2", "cpu", "cpu")), Contains("of stage 3 alone"));
+
+  const auto fsdp = [](const std::string& strategy) {
+    return taken(LaunchFormat::kAccelerate,
+                 "distributed_type: FSDP\nmixed_precision: bf16\nnum_machines: 1\nnum_processes: 8\nfsdp_config:\n"
+                 "  fsdp_offload_params: true\n  fsdp_sharding_strategy: " +
+                     strategy + "\n",
+                 {}, "a.yaml");
+  };
+  CHECK(value(fsdp("FULL_SHARD"), "parallel.offload_optimizer") == "yes");
+  CHECK(value(fsdp("FULL_SHARD"), "parallel.offload_weights") == "yes");
+  CHECK(value(fsdp("NO_SHARD"), "parallel.offload_weights") == "-");
+  CHECK_THAT(left_out(fsdp("NO_SHARD")), Contains("are taken to stay on the GPUs"));
+  const LaunchImport config = taken(LaunchFormat::kAccelerate,
+                                    "distributed_type: DEEPSPEED\nnum_machines: 1\nnum_processes: 8\n"
+                                    "deepspeed_config:\n  zero_stage: 3\n  offload_optimizer_device: cpu\n"
+                                    "  offload_param_device: cpu\n",
+                                    {}, "a.yaml");
+  CHECK(value(config, "parallel.offload_weights") == "yes");
+  const LaunchImport titan =
+      taken(LaunchFormat::kTorchtitan, "[training]\nlocal_batch_size = 1\nenable_cpu_offload = true\n");
+  CHECK(value(titan, "parallel.offload_optimizer") == "yes");
+  CHECK(value(titan, "parallel.offload_weights") == "yes");
+}
+
 TEST_CASE("launch: accelerate", "[unit][io][launch]") {
   const auto read = [](const std::string& text) { return taken(LaunchFormat::kAccelerate, text, {}, "a.yaml"); };
   const std::string head =

@@ -179,7 +179,8 @@ TEST_CASE("memory: beside adapters frozen products keep no input", "[unit][plan]
       .add("act", workload::Combine{.product = true, .gated = true}, {s, 1024})
       .add("down", workload::Linear{.out = 256, .bias = false}, {s, 1024});
   const double all = kept_in(block, {.precision = Precision::kBf16});
-  const double adapters = kept_in(block, {.precision = Precision::kBf16, .adapters = workload::AdaptedProducts::kAttention});
+  const double adapters =
+      kept_in(block, {.precision = Precision::kBf16, .adapters = workload::AdaptedProducts::kAttention});
   CHECK(all - adapters == Approx(2.0 * s * (256 + 1024)));
   List experts;
   experts.add("experts", workload::Experts{.experts = 8, .active = 2, .width = 512}, {s, 256});
@@ -189,8 +190,10 @@ TEST_CASE("memory: beside adapters frozen products keep no input", "[unit][plan]
       .add("attention", workload::GroupedAttention{.heads = 4, .width = 64}, {s, 256})
       .add("o_proj", workload::Linear{.out = 256, .bias = false}, {s, 256})
       .add("experts", workload::Experts{.experts = 8, .active = 2, .width = 512}, {s, 256});
-  CHECK(kept_activations(mixture.layers(), {.precision = Precision::kBf16, .adapters = workload::AdaptedProducts::kAttention}).back().always.in(bytes) ==
-        Approx(2.0 * s * 2 * 2 * 512));
+  CHECK(kept_activations(mixture.layers(),
+                         {.precision = Precision::kBf16, .adapters = workload::AdaptedProducts::kAttention})
+            .back()
+            .always.in(bytes) == Approx(2.0 * s * 2 * 2 * 512));
 }
 
 TEST_CASE("memory: under autocast norms and softmax are in fp32", "[unit][plan]") {

@@ -73,6 +73,10 @@ TEST_CASE("plan bounds: no plan is faster or smaller", "[unit][whatif]") {
   check_bounds(gpt2, 7);
   check_bounds(with({{"gpus_per_node", "2", {}}, {"nodes", "4", {}}, {"network", "25 Gb/s", {}}}), 11);
   check_bounds(with({{"parallel.recompute", "stage", {}}}), 5);
+  check_bounds(with({{"parallel.zero", "3", {}},
+                     {"parallel.offload_optimizer", "yes", {}},
+                     {"parallel.offload_weights", "yes", {}}}),
+               5);
   // Weights that are gathered for every pass, one unit after the other, over less than kernels take.
   check_bounds(with({{"gpus_per_node", "2", {}},
                      {"nodes", "4", {}},
