@@ -31,8 +31,9 @@
 //                   activations and their gradients cross in every micro-batch, over NVLink or the
 //                   network as that boundary's servers say. A head that is tied to the first stage's table has a copy
 //                   on the last one, and both sum its gradients once a step
-//   offload         gradients go to the host, the host updates, weights come back (ZeRO-Offload, Ren et al. 2021);
-//                   activations of a block follow its forward out and come back a block ahead of its backward
+//   offload         gradients go to the host, the host updates, weights come back (ZeRO-Offload, Ren et al. 2021), or
+//                   stay there, and a rank's share is copied before every gather (FSDP's CPUOffload); activations of a
+//                   block follow its forward out and come back a block ahead of its backward
 //   recomputation   forward kernels, and what ranks send around them, again in backward (workload/passes.h)
 //   LoRA            adapters alone have gradients (workload/passes.h)
 //   one process     torch.nn.DataParallel: the batch to GPU 0 and on to the others in turn, weights broadcast and

@@ -12,9 +12,10 @@
 // ZeRO over d ranks leaves a rank 1/d of master copy and optimizer (1), of the gradients (2), of the weights (3); an
 // expert's states are shared by the ranks that have it. An offloaded optimizer keeps both on the host, with
 // fp32 weights and gradients; with ZeRO 2 and 3 gradients leave as they are made, two layers' stand, with ZeRO 1 and
-// without it (which DeepSpeed does not offload) all of them stand where they are summed. LoRA of rank r:
-// gradients and states of r (in + out) parameters per product of a block; where nobody states a format the frozen
-// weights are held as they are computed with (`frozen_weight`). Servers hold optimizer and sparse tables.
+// without it (which DeepSpeed does not offload) all of them stand where they are summed. Offloaded weights are on the
+// host too: a GPU has those that it gathers, in their buffers. LoRA of rank r: gradients and states of r (in + out)
+// parameters per product that has an adapter; where nobody states a format the frozen weights are held as they are
+// computed with (`frozen_weight`). Servers hold optimizer and sparse tables.
 //
 // Activations: what each operator's backward reads, once per tensor, of a micro-batch; e = 2 bytes, fp32 4:
 //   product                e input, unless another reader has kept it (queries, keys and values read one tensor). Where

@@ -224,8 +224,8 @@ class AccelerateReader {
                host.where());
     }
     const auto weights = in_.find("deepspeed_config.offload_param_device");
-    if (weights && in_.word(weights) != "none")
-      offload_weights(in_.word(weights), weights.words, weights.where(), out_);
+    const std::string device = in_.word(weights);
+    if (weights && device != "none") offload_weights(device, weights.words, weights.where(), out_);
     const auto zero3 = in_.find("deepspeed_config.zero3_save_16bit_model");
     if (zero3) out_.pass_by();
     assume_deepspeed({.stage = level.value_or(2)}, out_);

@@ -51,8 +51,9 @@ std::vector<std::int64_t> blocks_per_stage(const io::Case& one, std::int64_t pip
 
 /// FSDP's SHARD_GRAD_OP: weights stay gathered from forward to backward.
 bool keeps_gathered(const io::Case& one) {
-  if (says(one, "sharding", "grad_op") || says(one, "sharding", "zero2") || says(one, "sharding", "zero-2"))
-    return true;
+  constexpr auto kWords = std::to_array<std::string_view>({"grad_op", "zero2", "zero-2"});
+  const auto said = [&](std::string_view word) { return says(one, "sharding", word); };
+  if (std::any_of(kWords.begin(), kWords.end(), said)) return true;
   const bool fsdp = count_or(one, "fsdp", 0) > 1 || has_phrase(words_of(architecture_family(one)), "fsdp");
   return fsdp && count_or(one, "zero_stage", 3) == 2;
 }

@@ -50,8 +50,8 @@ plan::Parallel whole(plan::Parallel parallel) {
 std::optional<std::vector<workload::Layer>> adapted_layers(const Scenario& scenario) {
   if (scenario.parallel.lora_rank == 0) return std::nullopt;
   std::vector<workload::Layer> layers = scenario.model->layers;
-  if (!workload::adapt(layers, {.rank = scenario.parallel.lora_rank, .products = scenario.parallel.lora_products}))
-    return std::nullopt;
+  const workload::Adapters adapters{.rank = scenario.parallel.lora_rank, .products = scenario.parallel.lora_products};
+  if (!workload::adapt(layers, adapters)) return std::nullopt;
   return workload::fused(std::move(layers), plan::fusion_as_run(scenario));
 }
 
