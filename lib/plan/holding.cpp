@@ -74,8 +74,14 @@ class StateSums {
   void add(const Owned& owned, MemoryFootprint& memory) {
     const int zero = job_.parallel.zero;
     const double share = owned.experts ? expert_share_ : share_;
-    const DataSize weights_here = weights(owned, sizes_.weight, frozen_) * (zero >= 3 ? share : 1.0);
-    (job_.parallel.offload_weights ? memory.host : memory.weights) += weights_here;
+    const double here = zero >= 3 ? share : 1.0;
+    if (job_.parallel.offload_weights) {
+      // The host updates weights of 4 bytes, counted below; those of fewer are copies.
+      const DataSize copied = sizes_.weight < bytes(4) ? sizes_.weight : DataSize::zero();
+      memory.host += weights(owned, copied, frozen_) * here;
+    } else {
+      memory.weights += weights(owned, sizes_.weight, frozen_) * here;
+    }
     memory.gradients += gradients(owned);
     const double kept = owned.trained * (zero >= 1 ? share : 1.0);
     if (job_.parallel.offload_optimizer) {
@@ -137,98 +143,6 @@ std::vector<bool> starts_of(const std::vector<workload::Block>& blocks, std::siz
   std::vector<bool> starts(layers);
   for (const workload::Block& block : blocks) starts[block.first] = true;
   return starts;
-}
-
-/// Whether products read 16-bit copies of weights that stay: not where ranks gather weights in that format. An
-/// optimizer on the host leaves the weights of 32 bits, which cross PCIe and are read so, where they were.
-bool casts_weights(const Job& job) {
-  const bool loaded = job.parallel.lora_rank > 0 && !job.parallel.states;  // frozen_weight
-  const bool wide = job.parallel.states.value_or(States::kFp32) == States::kFp32 && !loaded;
-  return wide && !is_single(job.precision) && job.parallel.zero < 3 && job.parallel.frozen_bits == 0;
-}
-
-/// transformers' T5 by PyTorch's scaled_dot_product_attention, which takes no fused kernel with a bias that is trained.
-bool composes_biased(const Job& job) {
-  constexpr double kSince = 2026;  // kernels of bench/calibrate/measured; before, scores were in the model's format
-  return in_single_operations(job) && job.software_year.get().value_or(0) >= kSince;
-}
-
-ActivationCut activation_cut_of(const Job& job) {
-  return {.tensor = job.parallel.tensor,
-          .context = job.parallel.context,
-          .sequence = job.parallel.sequence,
-          .batch = job.batch,
-          .precision = job.precision,
-          .expert_load = expert_load(job.parallel),
-          .single = in_single_operations(job),
-          .whole_experts = has_whole_experts(job.parallel),
-          .autocast = job.parallel.states.value_or(States::kFp32) == States::kFp32 && job.software_fused.get() == false,
-          .casts = casts_weights(job),
-          .adapters = job.parallel.lora_rank > 0 ? std::optional(job.parallel.lora_products) : std::nullopt,
-          .composed = composes_biased(job),
-          .quantised = is_cast(job.precision) && !in_single_operations(job) && job.parallel.lora_rank == 0,
-          .gated_fp8 = job.parallel.gated_fp8};
-}
-
-/// Layers that are computed again from what enters the first of them, which is kept alone; false: they keep nothing.
-bool keep_input(Plainly& plain, std::size_t first, std::size_t last, DataSize input) {
-  DataSize all;  // up to a layer: what is behind it is gone when its backward runs
-  for (std::size_t i = first; i < last; ++i) plain.again[i] = all += plain.kept[i];
-  if (all == DataSize::zero()) return false;  // frozen
-  for (std::size_t i = first; i < last; ++i) plain.kept[i] = plain.casts[i] = DataSize::zero();
-  plain.kept[first] = input;
-  return true;
-}
-
-Plainly with_recomputation(const Job& job, const StepPlan& plan, const ActivationCut& cut,
-                           const std::vector<workload::Block>& blocks) {
-  // Kernels that were joined are no longer operators; what they keep is what these do.
-  std::vector<workload::Layer> operators;
-  const workload::Fusion fusion = fusion_as_run(job);
-  if (fusion.pointwise) {
-    operators = workload::fused(job.model->layers, {.attention = fusion.attention, .apart = fusion.apart});
-  }
-  const std::vector<workload::Layer>& layers = fusion.pointwise ? operators : plan.model->layers;
-  const std::vector<KeptActivations> all = kept_activations(layers, cut);
-  const bool selective = job.parallel.recompute == Recompute::kSelective;
-  Plainly plain;
-  for (const KeptActivations& one : all) {
-    plain.kept.push_back(selective ? one.always : one.always + one.core);
-    plain.casts.push_back(one.casts);
-    plain.again.push_back(selective ? one.core : DataSize::zero());
-    plain.loss.push_back(one.loss);
-    plain.gradients.push_back(one.working);
-  }
-  // A batch stands as it was copied, beside what products read of it in another format.
-  const auto as_read = [&](const workload::Layer& first) {
-    double elements = 1;
-    for (const std::int64_t size : first.in) elements *= static_cast<double>(size);
-    return activation_size(job.precision) * elements;
-  };
-  const DataSize batch = job.model->input_per_sample;
-  const bool convolves = job.model->totals.convolutional && !job.model->layers.empty();
-  if (convolves && batch != as_read(job.model->layers.front())) {
-    plain.kept.front() += batch * static_cast<double>(job.batch);
-  }
-  const bool per_op = job.parallel.recompute == Recompute::kPerOp;
-  if (!per_op && job.parallel.recompute != Recompute::kFull) return plain;
-  const double whole =
-      1.0 / static_cast<double>(job.parallel.context * (job.parallel.sequence ? job.parallel.tensor : 1));
-  const auto every = per_op ? 1 : static_cast<std::size_t>(std::max<std::int64_t>(job.parallel.recompute_every, 1));
-  std::size_t bodies = 0;
-  for (const workload::Block& one : blocks) {
-    if (!one.body || bodies++ % every != 0) continue;
-    const std::size_t first = one.first;
-    const std::size_t last = one.first + one.count;
-    double elements = static_cast<double>(job.batch);
-    for (const std::int64_t size : layers[first].in) elements *= static_cast<double>(size);
-    if (!keep_input(plain, first, last, activation_size(job.precision) * (elements * whole)) || !per_op) continue;
-    const std::vector<bool> outputs = kept_per_op(std::span(layers).subspan(first, one.count), job.precision);
-    for (std::size_t i = first; i < last; ++i) {
-      if (outputs[i - first]) plain.kept[i] += all[i].output;
-    }
-  }
-  return plain;
 }
 
 /// Adds what a part's activations come to, when they and what its layers work with are most. `made`: gradients that
@@ -303,10 +217,7 @@ void take_turns(MemoryFootprint& memory, DataSize at_update, DataSize beside) {
 
 /// What a rank receives of a layer's output at the edge of a stage.
 DataSize edge_of(const Job& job, const workload::Layer& layer) {
-  const double whole =
-      1.0 / static_cast<double>(job.parallel.context * (job.parallel.sequence ? job.parallel.tensor : 1));
-  return activation_size(job.precision) *
-         (static_cast<double>(layer.output_elements) * static_cast<double>(job.batch) * whole);
+  return between_layers(job, static_cast<double>(layer.output_elements));
 }
 
 /// As a part keeps it that is computed again whole.
@@ -393,18 +304,6 @@ void add_boundaries(const Job& job, StepPlan& plan) {
 DataSize beside_loss(const Job& job, DataSize loss, DataSize working) {
   constexpr double kGone = 2.0 / 3;
   return in_single_operations(job) ? max(working - loss * kGone, DataSize::zero()) : working;
-}
-
-const Plainly& kept_by(const Job& job, const StepPlan& plan, Memo& memo) {
-  const KeptKey key{.model = plan.model.get(),
-                    .cut = activation_cut_of(job),
-                    .recompute = job.parallel.recompute,
-                    .recompute_every = job.parallel.recompute_every};
-  auto found = memo.kept.find(key);
-  if (found == memo.kept.end()) {
-    found = memo.kept.emplace(key, with_recomputation(job, plan, key.cut, blocks_in(plan.model, memo).blocks)).first;
-  }
-  return found->second;
 }
 
 const BlockStarts& blocks_in(const std::shared_ptr<const workload::Model>& model, Memo& memo) {

@@ -103,6 +103,13 @@ struct Memo {
   std::map<KeptKey, Plainly> kept;
 };
 
+/// A rank's rows of what passes between layers, so many numbers of a sample: context ranks cut the sequence, tensor
+/// ranks where they cut rows too.
+[[nodiscard]] DataSize between_layers(const Job& job, double elements);
+
+/// Layers that are computed again from what enters the first of them, which is kept alone; false: they keep nothing.
+bool keep_input(Plainly& plain, std::size_t first, std::size_t last, DataSize input);
+
 /// What a micro-batch keeps, by layer of the plan's model.
 [[nodiscard]] const Plainly& kept_by(const Job& job, const StepPlan& plan, Memo& memo);
 

@@ -133,7 +133,9 @@ class Sharding {
   /// As they wait on the host: FSDP casts what it has copied.
   [[nodiscard]] DataSize kept(const Unit& unit) const {
     const States states = job_.parallel.states.value_or(States::kFp32);
-    return weights(unit, frozen_weight(job_, state_sizes(states, plan_.model->optimizer).weight));
+    const DataSize trained = state_sizes(states, plan_.model->optimizer).weight;
+    const DataSize frozen = frozen_weight(job_, trained);
+    return weights(unit, frozen) + (trained - frozen) * unit.trained;
   }
 
   [[nodiscard]] std::vector<Unit> units() const {
