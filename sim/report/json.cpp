@@ -90,8 +90,10 @@ Json parallel(const answer::Split& split) {
           {"global_batch", split.global_batch()},
           {"states", split.states ? Json(*split.states) : Json(nullptr)},
           {"offload_optimizer", split.offload_optimizer},
+          {"offload_weights", split.offload_weights},
           {"offload_activations", split.offload_activations},
           {"lora_rank", split.lora_rank},
+          {"lora_products", split.lora_products ? Json(*split.lora_products) : Json(nullptr)},
           {"frozen_bits", split.frozen_bits},
           {"others", std::move(others)}};
 }

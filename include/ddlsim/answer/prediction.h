@@ -45,8 +45,10 @@ struct Split {
   std::int64_t passes = 1;            // of a step
   std::optional<std::string> states;  // nothing: nobody stated a format
   bool offload_optimizer = false;
+  bool offload_weights = false;
   bool offload_activations = false;
   std::int64_t lora_rank = 0;                                 // 0: everything is trained
+  std::optional<std::string> lora_products{};                 // that adapters stand beside; nothing without adapters
   int frozen_bits = 0;                                        // 0: as they are computed with, or as `states` says
   std::vector<std::pair<std::string, std::string>> others{};  // settings that are not their defaults, and values
 

@@ -100,8 +100,10 @@ class Parallel(Record):
     global_batch: int
     states: str | None
     offload_optimizer: bool
+    offload_weights: bool
     offload_activations: bool
     lora_rank: int
+    lora_products: str | None
     frozen_bits: int
     others: dict[str, str]
 

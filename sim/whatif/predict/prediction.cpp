@@ -130,8 +130,12 @@ answer::Split split_of(const Scenario& scenario, std::int64_t passes) {
       .passes = passes,
       .states = parallel.states ? std::optional(std::string(name_of(plan::kStates, *parallel.states))) : std::nullopt,
       .offload_optimizer = parallel.offload_optimizer,
+      .offload_weights = parallel.offload_weights,
       .offload_activations = parallel.offload_activations,
       .lora_rank = parallel.lora_rank,
+      .lora_products = parallel.lora_rank > 0
+                           ? std::optional(std::string(name_of(plan::kAdaptedProducts, parallel.lora_products)))
+                           : std::nullopt,
       .frozen_bits = parallel.frozen_bits,
       .others = other_splits(scenario)};
 }

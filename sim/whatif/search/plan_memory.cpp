@@ -13,9 +13,6 @@ namespace {
 
 using plan::PipelineSchedule;
 
-/// Rounding of sums taken in another order than the ledger takes them.
-constexpr double kMemoryRounding = 1 - 1e-9;
-
 /// Of what so many replicas share, each holds this part.
 struct Shares {
   double dense = 1;
@@ -157,25 +154,22 @@ PlanMemory::PartHeld PlanMemory::part_of(const LayerRange& layers, double batch,
   }
   part.gathered = plan::most_gathered(units_, space_.base().parallel.prefetch);
   const ShortModel* shorter = tools_.shorter ? &*tools_.shorter : nullptr;
-  DataSize most;
+  // Of equals, as far as rounding tells, that which works with the most: rounding of the ledger's may choose any, and
+  // of what several parts work with the largest counts alone.
+  const auto keep_more = [](const Most& here, Most& most) {
+    const bool more = here.all() * kMemoryRounding > most.all();
+    if (more || (here.all() > most.all() * kMemoryRounding && here.working > most.working)) most = here;
+  };
   for (std::size_t i = layers.end; i-- > layers.first;) {
     if (shorter != nullptr && shorter->next[i] < layers.end) continue;  // its like has more below it
     const DataSize kept = between(sums.kept, {layers.first, i + 1}) * batch;
-    const DataSize below = sums.inputs_alone ? input : kept;
     const DataSize again = sums.inputs_alone ? kept : DataSize::zero();
-    const DataSize loss = sums.loss[i] * batch;
-    const DataSize working =
-        plan::beside_loss(space_.base(), loss, again + sums.working[i] * batch + sums.weight_gradient[i]);
-    // Of equals, as far as rounding tells, that which works with the most: rounding of the ledger's may choose any, and
-    // of what several parts work with the largest counts alone.
-    const DataSize all = below + loss + working;
-    const bool more = all * kMemoryRounding > most;
-    if (!more && !(all > most * kMemoryRounding && working > part.working)) continue;
-    most = max(most, all);
-    part.activations = below;
-    part.loss = loss;
-    part.working = working;
-    part.casts = between(sums.casts, {layers.first, i + 1});
+    Most here{.activations = sums.inputs_alone ? input : kept, .loss = sums.loss[i] * batch};
+    here.working =
+        plan::beside_loss(space_.base(), here.loss, again + sums.working[i] * batch + sums.weight_gradient[i]);
+    keep_more(here, part.gathering);
+    here.casts = between(sums.casts, {layers.first, i + 1});
+    keep_more(here, part.casting);
   }
   const bool receives = layers.first > 0;
   const bool returns = layers.end < sums.edge.size();
@@ -289,18 +283,22 @@ PlanMemory::RankHeld PlanMemory::rank_of(std::size_t rank, const Held& sums) {
   if (added) found->second = plan::in_flight(pipeline, rank, found->first.saved);
   const Flying& micro_batches = found->second;
   RankHeld held;
-  DataSize working;
+  DataSize gathering;  // what layers work with
+  DataSize casting;
   for (std::size_t r = 0; r < of_rank; ++r) {
     const PartHeld& part = parts_[parts[r]];
     held.weights = held.weights + between(sums.weights, part.layers);
     held.gradients = held.gradients + between(sums.gradients, part.layers);
     held.states = held.states + between(sums.states, part.layers);
-    held.others += part.kept * static_cast<double>(micro_batches[r] - 1) + part.activations + part.loss + part.edges;
+    const DataSize flying = part.kept * static_cast<double>(micro_batches[r] - 1) + part.edges;
+    held.gathering += flying + part.gathering.activations + part.gathering.loss;
+    held.casting += flying + part.casting.activations + part.casting.loss + part.casting.casts;
     held.gathered = max(held.gathered, part.gathered);
-    if (of_rank == 1) held.casts += part.casts;  // of several, another layer may be the fullest with them
-    working = max(working, part.working);
+    gathering = max(gathering, part.gathering.working);
+    casting = max(casting, part.casting.working);
   }
-  held.others += working;
+  held.gathering += gathering;
+  held.casting += casting;
   return held;
 }
 
@@ -309,14 +307,15 @@ DataSize PlanMemory::of(const Split& split, std::size_t index, DataSize enough) 
   if (fullest == DataSize::infinity() || !is_split(split, space_.base().parallel)) return fullest;
   const Held& sums = *held(index);
   ask(split, index, sums);
-  const double gathers = split.zero >= 3 && shares_of(split, 3) != Shares{} ? 1.0 : 0.0;
-  const double casts = split.zero >= 3 ? 0.0 : 1.0;
+  const bool gathers = split.zero >= 3;
+  const bool shares = shares_of(split, 3) != Shares{};
   for (std::size_t n = 0; n < asked_->ranks.size() && fullest <= enough; ++n) {
     if (n == asked_->held.size()) asked_->held.push_back(rank_of(asked_->ranks[n], sums));
     const RankHeld& rank = asked_->held[n];
     const DataSize all = rank.weights * weight_shares_of(split, space_) +
                          rank.gradients * gradient_shares_of(split, space_) + rank.states * shares_of(split, 1) +
-                         rank.others + rank.gathered * gathers + rank.casts * casts;
+                         (gathers ? rank.gathering : rank.casting) +
+                         (gathers && shares ? rank.gathered : DataSize::zero());
     fullest = max(fullest, all * kMemoryRounding);
   }
   return fullest;

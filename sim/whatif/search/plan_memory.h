@@ -25,6 +25,9 @@
 
 namespace ddlsim::whatif {
 
+/// Bounds are that much lower, for sums in another order than the ledger's.
+inline constexpr double kMemoryRounding = 1 - 1e-9;
+
 class PlanMemory {
  public:
   PlanMemory(const PlanSpace& space, PlanTools& tools);
@@ -50,24 +53,31 @@ class PlanMemory {
     DataSize most_gradient{};
     DataSize least_edge{};
   };
-  /// A part's layers, and what a backward pass of it holds where it is most.
-  struct PartHeld {
-    LayerRange layers;
-    double saved = 0;        // elements
-    DataSize kept{};         // of one micro-batch
+  /// What a backward pass of a part holds where it is most.
+  struct Most {
     DataSize activations{};  // of the micro-batch in backward
     DataSize loss{};
     DataSize working{};
+    DataSize casts{};
+    [[nodiscard]] DataSize all() const { return activations + loss + working + casts; }
+  };
+  struct PartHeld {
+    LayerRange layers;
+    double saved = 0;  // elements
+    DataSize kept{};   // of one micro-batch
+    Most gathering{};  // where weights are gathered, and casts with them
+    Most casting{};    // where they are not
     DataSize edges{};
     DataSize gathered{};  // of its largest block
-    DataSize casts{};
   };
   /// What a rank holds, before replicas share anything.
   struct RankHeld {
     plan::Shareable weights{}, gradients{}, states{};
-    DataSize others{};    // activations, logits, what it works with, edges
+    // Activations, logits, what it works with, edges: where weights are gathered, with those of its largest block;
+    // where they are not, with casts.
+    DataSize gathering{};
+    DataSize casting{};
     DataSize gathered{};  // of its largest block
-    DataSize casts{};     // where nothing is gathered
   };
   using Flying = std::vector<std::int64_t>;  // micro-batches of each part of a rank
   struct FlyingKey {

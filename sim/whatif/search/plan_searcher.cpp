@@ -37,9 +37,10 @@ bool PlanSearch::wanted(const Split& split, double key, Time bound, DataSize mem
   if (for_megatron_) return megatron_has(split.schedule) && may_be_megatrons(key);
   if (bound > front_end()) return false;
   const Money cost = cost_of(split, bound);
+  const DataSize least = memory / (kMemoryRounding * kMemoryRounding);  // a bound is that much lower than the ledger
   const std::vector<Tried>& front = ranking_.front();
   return std::none_of(front.begin(), front.end(), [&](const Tried& other) {
-    return other.step <= bound && other.memory <= memory && other.cost <= cost;
+    return other.step <= bound && other.memory <= least && other.cost <= cost;
   });
 }
 
