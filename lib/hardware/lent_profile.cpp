@@ -1,11 +1,14 @@
 #include "ddlsim/hardware/lent_profile.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
 namespace ddlsim::hardware {
 namespace {
+
+constexpr double kLargeProduct = 8192;  // squares of which sustained shares are of
 
 /// How many times as many watts the lender has for a FLOP; 1: as many, more, or nobody knows.
 double power_of(const Gpu& lender, const Gpu& borrower, Precision precision) {
@@ -15,16 +18,61 @@ double power_of(const Gpu& lender, const Gpu& borrower, Precision precision) {
   return std::min(1.0, (lender.tdp / borrower.tdp) * (*borrowed / *lent));
 }
 
-/// Of products on that GPU, if its own largest ones were timed.
-std::optional<double> slowdown_of(const GemmCurve& curve, const Gpu& gpu) {
-  const auto share = sustained_share(gpu, curve.precision);
-  if (!share || curve.tiles.empty()) return std::nullopt;
+double relieved(double slowdown, double power) { return std::max(0.0, (1 + slowdown) * power - 1); }
+
+/// What large products take before clocks fall, in times of the peak's.
+double large_product(const GemmCurve& curve) {
   double best = 0;
   for (const GemmCurve::Tile& tile : curve.tiles) best = std::max(best, tile.efficiency);
-  return std::max(0.0, best / *share - 1);
+  const double long_k = curve.long_k_slowdown * std::max(0.0, std::log2(kLargeProduct / curve.long_k));
+  return (1 + curve.prologue_steps / kLargeProduct) * (1 + long_k) / best;
 }
 
-double relieved(double slowdown, double power) { return std::max(0.0, (1 + slowdown) * power - 1); }
+/// The same of one GPU's single products; nothing: no curve of them.
+std::optional<double> large_product(const GpuProfile& profile, Precision precision) {
+  for (const GemmCurve& one : profile.gemms) {
+    if (one.precision != precision || one.batched || one.grouped || one.tiles.empty()) continue;
+    return large_product(one) * (1 + one.sustained_slowdown);
+  }
+  return std::nullopt;
+}
+
+/// The peak of one multiprocessor.
+std::optional<ComputeRate> rate_of_one(const Gpu& gpu, Precision precision) {
+  const auto peak = gpu.peak.at(precision);
+  if (!peak || gpu.sm_count <= 0) return std::nullopt;
+  return *peak / static_cast<double>(gpu.sm_count);
+}
+
+/// Makes long kernels take `times` as long as before clocks fall: if that is longer they fall so far, else all kernels
+/// are quicker.
+template <typename Parts>
+void take(double times, double& slowdown, Parts& parts) {
+  slowdown = std::max(0.0, times - 1);
+  for (auto& part : parts) part.efficiency /= std::min(1.0, times);
+}
+
+/// By the borrower's own large products; false: nobody timed them.
+bool by_own(const Gpu& borrower, GemmCurve& curve, Precision precision) {
+  const auto share = sustained_share(borrower, precision);
+  if (!share || curve.tiles.empty()) return false;
+  take(1 / (*share * large_product(curve)), curve.sustained_slowdown, curve.tiles);
+  return true;
+}
+
+/// Likewise of attention, with what a multiprocessor does beside its products.
+bool by_own(const GpuProfile& profile, const Gpu& lender, const Gpu& borrower, AttentionCurve& curve) {
+  const auto share = sustained_share(borrower, curve.precision);
+  const auto products = large_product(profile, curve.precision);
+  const auto before = rate_of_one(lender, curve.precision);
+  const auto now = rate_of_one(borrower, curve.precision);
+  if (!share || !products || !before || !now || curve.widths.empty()) return false;
+  double best = 0;
+  for (const AttentionCurve::Width& width : curve.widths) best = std::max(best, width.efficiency);
+  const double beside = std::max(0.0, (1 + curve.sustained_slowdown) / best - *products);
+  take(best * (1 / *share + beside * (*now / *before)), curve.sustained_slowdown, curve.widths);
+  return true;
+}
 
 }  // namespace
 
@@ -35,28 +83,26 @@ std::shared_ptr<const GpuProfile> lent(std::shared_ptr<const GpuProfile> profile
   const auto relieve = [&](double& slowdown, Precision precision) {
     const double before = slowdown;
     if (slowdown > 0) slowdown = relieved(slowdown, power_of(lender, borrower, precision));
-    changed = changed || slowdown != before;
-  };
-  const auto measured_or_relieved = [&](GemmCurve& curve, Precision precision) {
-    const auto own = slowdown_of(curve, borrower);
-    if (!own) return relieve(curve.sustained_slowdown, precision);
-    changed = changed || *own != curve.sustained_slowdown;
-    curve.sustained_slowdown = *own;
+    return slowdown != before;
   };
   const auto forget = [&](CurveReport& report) {
     changed = changed || report.another_run;
     report.another_run.reset();
   };
+  const auto lend = [&](GemmCurve& curve, Precision precision) {
+    return by_own(borrower, curve, precision) || relieve(curve.sustained_slowdown, precision);
+  };
   for (GemmCurve& curve : made->gemms) {
-    measured_or_relieved(curve, curve.precision);
+    changed = lend(curve, curve.precision) || changed;
     forget(curve.report);
   }
   for (ConvolutionCurve& curve : made->convolutions) {
-    measured_or_relieved(curve.implicit_gemm, curve.precision);
+    changed = lend(curve.implicit_gemm, curve.precision) || changed;
     forget(curve.report);
   }
   for (AttentionCurve& curve : made->attention) {
-    relieve(curve.sustained_slowdown, curve.precision);
+    changed =
+        by_own(*profile, lender, borrower, curve) || relieve(curve.sustained_slowdown, curve.precision) || changed;
     forget(curve.report);
   }
   for (MemoryBoundCurve& curve : made->memory_bound) forget(curve.report);

@@ -8,10 +8,20 @@
 // Two GPUs whose TDP is known, of which one is power-bound: RTX 2080 Ti (250 W, 13.45 TFLOP/s) by T4's fp32 curve (70
 // W, 8.1, s = 1.5): s' = 2.5 * 8.64 / 18.6 - 1 = 0.16.
 //
-// Where the borrower's own largest products were timed (SustainedShares, hardware/gpu.h), that says it instead, by the
-// tile that reaches most of the peak:
-//   1 + s' = max(1, best tile's efficiency / share)
-// L4, whose 72 W hold 53 of 121 TFLOP/s, by A40's fp16 curve (0.92): s' = 0.92 / 0.44 - 1 = 1.1.
+// Where the borrower's own largest products were timed (SustainedShares, hardware/gpu.h; squares of 8192), that says it
+// instead. By the curve such a product takes t times what it would at the peak, before clocks fall:
+//   t      = (1 + prologue_steps / 8192) (1 + long_k_slowdown max(0, log2(8192 / long_k))) / best tile's efficiency
+//   1 + s' = 1 / (share t)
+// and where that is below 1 s' is 0 and all tiles are that much more efficient: nothing slows the borrower as it does
+// the lender. L4, whose 72 W hold 53 of 121 TFLOP/s, by A40's fp16 curve (0.92): s' = 1 / (0.44 / 0.92) - 1 = 1.1, as
+// much less as its prologue takes. H20, which reaches 142 of 148 TFLOP/s, by a curve whose products reach 0.89:
+// efficiencies times 1.08.
+// Attention takes q times longer than products of as many FLOPs would at the peak, for its exponentials and what else
+// multiprocessors do one after another; that is theirs, whatever the rate of their tensor cores:
+//   q = (1 + s) / efficiency - t (1 + s of products)           at the best width
+//   (1 + s') / efficiency' = 1 / share + q (P' / S') / (P / S)  peaks P, multiprocessors S
+// H20's multiprocessors have a quarter of an H200's rate: with t (1 + s) = 1.24 and 1 / efficiency = 1.54 it comes to
+// 1.04 + 0.3 / 4 = 1.12, 0.9 of its peak.
 //
 // What another run of the lender showed (CurveReport::another_run) is the lender's as well, and is not lent.
 // Source: energy per FLOP of fp32 products that are bound by power is alike within an architecture: 23.3 pJ on a GTX

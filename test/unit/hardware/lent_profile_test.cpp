@@ -51,16 +51,56 @@ TEST_CASE("lent profile: the borrower's own large products say how far its clock
   Gpu starved = gpu(121, 72);
   starved.sustained.set(Precision::kFp32, 53.0 / 121);
   const auto slower = lent(own, gpu(149.7, 300), starved);
-  CHECK(slower->gemms.front().sustained_slowdown == Approx(0.92 * 121 / 53 - 1));
-  // Convolutions without tiles, and attention, know only watts; more of them than large products need: no slowdown.
+  const double prologue = 1 + made.gemms.front().prologue_steps / 8192;
+  CHECK(slower->gemms.front().sustained_slowdown == Approx(0.92 * 121 / 53 / prologue - 1));
+  CHECK(slower->gemms.front().tiles[1].efficiency == 0.92);
+  // Convolutions and attention without tiles know only watts.
   CHECK(slower->convolutions.front().implicit_gemm.sustained_slowdown == 0.5);
   CHECK(slower->attention.front().sustained_slowdown == 0.5);
-  Gpu boosted = gpu(121, 72);
-  boosted.sustained.set(Precision::kFp32, 1.1);
-  CHECK(lent(own, gpu(149.7, 300), boosted)->gemms.front().sustained_slowdown == 0);
+  // Long rows of k take longer by the curve alone.
+  made.gemms.front().long_k = 1024;
+  made.gemms.front().long_k_slowdown = 0.05;
+  const auto by_long_k = lent(std::make_shared<const GpuProfile>(made), gpu(149.7, 300), starved);
+  CHECK(by_long_k->gemms.front().sustained_slowdown == Approx(0.92 * 121 / 53 / prologue / 1.15 - 1));
   Gpu other = gpu(121, 72);
   other.sustained.set(Precision::kFp16, 0.4);
   CHECK(lent(own, gpu(149.7, 300), other) == own);
+}
+
+TEST_CASE("lent profile: a borrower that reaches more of its peak has more efficient tiles", "[unit][hardware]") {
+  GpuProfile made = *profile(0.1);
+  made.gemms.front().tiles = {{.m = 64, .n = 64, .efficiency = 0.6}, {.m = 128, .n = 256, .efficiency = 0.8}};
+  made.gemms.front().prologue_steps = 512;
+  made.attention.front().sustained_slowdown = 0.05;
+  made.attention.front().widths = {{.width = 64, .efficiency = 0.4}, {.width = 128, .efficiency = 0.6}};
+  const auto own = std::make_shared<const GpuProfile>(made);
+  Gpu lender = gpu(989, 700);
+  lender.sm_count = 132;
+  Gpu cut = gpu(148, 400);
+  cut.sustained.set(Precision::kFp32, 0.96);
+  // Nobody knows its multiprocessors: attention goes by watts, of which it has more.
+  const auto by_watts = lent(own, lender, cut);
+  CHECK(by_watts->gemms.front().sustained_slowdown == 0);
+  const double product = (1 + 512.0 / 8192) / 0.8;
+  CHECK(by_watts->gemms.front().tiles[0].efficiency == Approx(0.6 * 0.96 * product));
+  CHECK(by_watts->gemms.front().tiles[1].efficiency == Approx(0.8 * 0.96 * product));
+  CHECK(by_watts->attention.front().sustained_slowdown == 0);
+  CHECK(by_watts->attention.front().widths[1].efficiency == 0.6);
+  cut.sm_count = 78;
+  const auto lent_to = lent(own, lender, cut);
+  const double beside = 1.05 / 0.6 - 1.1 * product;
+  const double takes = 1 / 0.96 + beside * (148.0 / 78) / (989.0 / 132);
+  CHECK(lent_to->attention.front().sustained_slowdown == 0);
+  CHECK(lent_to->attention.front().widths[1].efficiency == Approx(1 / takes));
+  CHECK(lent_to->attention.front().widths[0].efficiency == Approx(0.4 / 0.6 / takes));
+  // As many multiprocessors at as much of the peak as the lender's products reach: as slow as the lender's.
+  Gpu alike = lender;
+  alike.sustained.set(Precision::kFp32, 1 / (1.1 * product));
+  CHECK(lent(own, lender, alike)->attention.front().sustained_slowdown == Approx(0.05));
+  // Batched products say nothing of single ones.
+  made.gemms.front().batched = true;
+  const auto batched = lent(std::make_shared<const GpuProfile>(made), lender, cut);
+  CHECK(batched->attention.front().widths[1].efficiency == 0.6);
 }
 
 TEST_CASE("lent profile: another run of the lender stays with it", "[unit][hardware]") {
