@@ -166,20 +166,52 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"offload_param", "param_offload"},
     {"offload_params", "param_offload"},
     {"offload_activations", "activation_offload"},
+    {"gradient_accum", "grad_accum"},
+    {"global_bs", "global_batch"},
+    {"global_bsz", "global_batch"},
+    {"micro_bs", "micro_batch"},
+    {"micro_bsz", "micro_batch"},
+    {"examples_per_gpu", "micro_batch"},
+    {"samples_per_gpu", "micro_batch"},
+    {"per_gpu_batch_size", "micro_batch"},
+    {"per_gpu_train_batch_size", "micro_batch"},
+    {"local_batch_size", "micro_batch"},
+    {"cutoff_len", "seq_len"},
+    {"cutoff_length", "seq_len"},
+    {"model_max_length", "seq_len"},
+    {"n_ctx", "seq_len"},
+    {"n_positions", "seq_len"},
+    {"dp_size", "dp"},
+    {"tp_size", "tp"},
+    {"pp_size", "pp"},
+    {"cp_size", "cp"},
+    {"ep_size", "ep"},
+    {"flash_attention_2", "flash_attention"},
+    {"flash_attn_2", "flash_attention"},
+    {"use_flash_attention_2", "flash_attention"},
+    {"use_flash_attn_2", "flash_attention"},
+    {"model_dtype", "torch_dtype"},
+    {"weights_dtype", "torch_dtype"},
+    {"use_liger_kernel", "liger_kernel"},
+    {"enable_liger_kernel", "liger_kernel"},
+    {"liger", "liger_kernel"},
+    {"img_size", "image_size"},
+    {"input_size", "image_size"},
     {"year", "date"},
 });
 
-/// The name that tables here have for a key: "TP" is tp, "max_seq_length" seq_len. Any other stays as it is.
+/// The name that tables here have for a key: "TP" is tp, "max_seq_length" seq_len, "Image size" image_size.
 std::string usual_name(const std::string& key) {
   std::string folded = key;
   for (char& c : folded) {
     c = c == '-' || c == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
+  while (folded.size() > 1 && folded.back() == '.') folded.pop_back();  // "Gradient Accum."
   for (const auto& [other, usual] : kOtherNames) {
     if (other == folded) return std::string(usual);
     if (usual == folded) return folded;
   }
-  return key;
+  return folded;
 }
 
 /// "64K" tokens are 65,536.
@@ -187,6 +219,20 @@ std::string in_tokens(std::string length) {
   if (length.empty() || (length.back() != 'K' && length.back() != 'k')) return length;
   const auto thousands = parse_number(std::string_view(length).substr(0, length.size() - 1));
   return thousands ? fmt::format("{:.0f}", *thousands * 1024) : length;
+}
+
+/// A list's values one after another; any other structure as it stands, which no setting is read from.
+std::string said_by(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  const auto plain = [](const nlohmann::json& one) { return !one.is_structured(); };
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), plain)) return value.dump();
+  std::string all;
+  for (const nlohmann::json& one : value) all += (all.empty() ? "" : ", ") + said_by(one);
+  return all;
+}
+
+bool is_setting(const std::string& name) {
+  return std::any_of(kOtherNames.begin(), kOtherNames.end(), [&](const auto& known) { return known.second == name; });
 }
 
 Expected<Extra> parse_extra(std::string_view text) {
@@ -199,11 +245,11 @@ Expected<Extra> parse_extra(std::string_view text) {
   }
   for (const auto& [key, value] : json.items()) {
     if (value.is_null()) continue;
-    if (value.is_structured()) {
+    const std::string name = usual_name(key);
+    if (value.is_object() && is_setting(name)) {
       return fail(ErrorCode::kParse, fmt::format("'{}' in 'extra' is not a plain value", key.substr(0, 60)));
     }
-    std::string said = value.is_string() ? value.get<std::string>() : value.dump();
-    const std::string name = usual_name(key);
+    std::string said = said_by(value);
     if (name == "seq_len") said = in_tokens(std::move(said));
     // What is written in this project's own words counts.
     if (name == key) {

@@ -154,6 +154,12 @@ bool nvidias_pytorch(const io::Case& one) {
          has_any(lower_case(one.source) + framework, {"deeplearningexamples", "ngc", "pytorch nvidia release"});
 }
 
+/// transformers' from_pretrained(torch_dtype=...): torch.optim then steps such weights; DeepSpeed and FSDP keep their own.
+bool trains_sixteen_bits(const io::Case& one) {
+  const bool others = has_any(framework_of(one) + lower_case(one.architecture), {"deepspeed", "fsdp", "zero"});
+  return !others && (says(one, "torch_dtype", "bf") || says(one, "torch_dtype", "float16"));
+}
+
 }  // namespace
 
 std::optional<double> software_year_of(const io::Case& one) {
@@ -179,6 +185,10 @@ std::optional<bool> software_fused_of(const io::Case& one) {
   const std::string framework = framework_of(one);
   const auto names = [&](std::initializer_list<std::string_view> words) { return has_any(framework, words); };
   const bool submitted = is_submission(one);
+  // Liger's and Unsloth's kernels; MindSpore's switch.
+  if (affirms(one, "liger_kernel") || affirms(one, "graph_kernel_fusion") || affirms(one, "fused")) return true;
+  if (says(one, "fused", "norm") || names({"liger", "unsloth"})) return true;
+  if (denies(one, "graph_kernel_fusion")) return false;
   const bool convolves =
       has_any(lower_case(one.model), {"resnet", "inception", "vgg", "alexnet", "retinanet", "ssd", "mask"});
   if (convolves || one.metric == io::CaseMetric::kImagesPerSecond) {
@@ -213,7 +223,8 @@ bool autocasts(const io::Case& one) {
   const bool half = precision == "amp" || precision == "fp16" || precision == "bf16";
   const bool natively = has_any(said, {"autocast", "native amp", "torch.cuda.amp", "lightning"});
   const bool trainer = framework_of(one).starts_with("hf trainer") && !has_any(said, {"deepspeed", "fms"});
-  return half && (natively || trainer || has(said, "timm")) && software_fused_of(one) == false;
+  return half && (natively || trainer || has(said, "timm")) && software_fused_of(one) == false &&
+         !trains_sixteen_bits(one);
 }
 
 std::optional<std::string> optimizer_of(const io::Case& one) {
@@ -228,6 +239,7 @@ std::optional<std::string> optimizer_of(const io::Case& one) {
 
 std::optional<std::string> states_of(const io::Case& one) {
   if (auto said = one.said("states")) return said;
+  if (trains_sixteen_bits(one)) return "pure-16";
   const std::string precision = precision_of(one.precision);
   const bool half = precision == "amp" || precision == "fp16";
   const std::string model = lower_case(one.model);
