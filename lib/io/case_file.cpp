@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <istream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -269,6 +270,17 @@ std::int64_t count_in(RowReader& row, Column column) {
   return row.keep(parse_count(text, {1, std::int64_t{1} << 40}), column).value_or(1);
 }
 
+/// Of "0.25" per GPU, where several GPUs share a sample: what that is on all of them.
+std::optional<std::int64_t> batch_of_all(const std::string& per_gpu, std::int64_t gpus) {
+  const auto said = parse_number(per_gpu);
+  if (!said || *said <= 0 || *said > 1e9 || *said == std::floor(*said)) return std::nullopt;
+  constexpr double kRounding = 1e-6;
+  const double all = *said * static_cast<double>(gpus);
+  const double whole = std::round(all);
+  if (whole < 1 || std::abs(all - whole) > kRounding * all) return std::nullopt;
+  return static_cast<std::int64_t>(whole);
+}
+
 Case read_row(RowReader& row, const CsvReader& csv) {
   Case one;
   one.id = row.needed(kId);
@@ -283,9 +295,13 @@ Case read_row(RowReader& row, const CsvReader& csv) {
   one.total_gpus = count_in(row, kTotalGpus);
   one.intra_interconnect = row.text(kIntra);
   one.inter_network = row.text(kInter);
-  if (!row.text(kBatch).empty()) one.batch_per_gpu = count_in(row, kBatch);
   one.architecture = row.text(kArchitecture);
   if (auto extra = row.keep(parse_extra(row.text(kExtra)), kExtra)) one.extra = std::move(*extra);
+  if (const auto shared = batch_of_all(row.text(kBatch), one.total_gpus)) {
+    one.extra.try_emplace("global_batch", std::to_string(*shared));
+  } else if (!row.text(kBatch).empty()) {
+    one.batch_per_gpu = count_in(row, kBatch);
+  }
   one.metric = row.keep(parse_choice(kCaseMetrics, row.text(kMetric), "metric"), kMetric).value_or(one.metric);
   one.value = row.keep(parse_number(row.text(kValue)), kValue).value_or(1);
   if (one.value <= 0) row.report(fail(ErrorCode::kInvalidArgument, "a measured value must be above zero"), kValue);

@@ -12,6 +12,7 @@
 #include "cases/case_images.h"
 #include "cases/case_input.h"
 #include "cases/case_metric.h"
+#include "cases/case_model.h"
 #include "cases/case_network.h"
 #include "cases/case_software.h"
 #include "cases/case_strategy.h"
@@ -205,18 +206,6 @@ const Node* CaseReader::best_server(const hardware::Gpu& gpu, const SaidOfServer
   return best;
 }
 
-/// As it is named, or that of the server which is named in its place ("DGX-H100", as NVIDIA's tables have it).
-Expected<hardware::Gpu> CaseReader::gpu_of(const io::Case& one) const {
-  auto gpu = catalog_.gpu(one.gpu);
-  if (gpu) return gpu;
-  if (const auto node = catalog_.node(one.gpu)) return node->gpu;
-  const std::string name = lower_case(one.gpu);
-  if (name.starts_with("dgx-") || name.starts_with("dgx ")) {
-    if (auto inside = catalog_.gpu(std::string_view(one.gpu).substr(4))) return inside;
-  }
-  return gpu;
-}
-
 Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, std::vector<Override>& settings) const {
   const auto gpu = gpu_of(one);
   if (!gpu) return tl::unexpected<Error>(gpu.error());
@@ -271,31 +260,6 @@ Expected<void> CaseReader::add_racks(const io::Case& one, const hardware::Gpu& g
   return {};
 }
 
-/// The catalog's name for a case's model: with its variant, or without what brackets add ("BERT-Large (SQuAD)").
-std::string CaseReader::model_name(const io::Case& one) const {
-  const auto known = [&](const std::string& name) { return catalog_.knows(io::Kind::kModels, name); };
-  if (const auto variant = one.said("variant"); variant && known(one.model + " " + *variant)) {
-    return one.model + " " + *variant;
-  }
-  const std::size_t bracket = one.model.find(" (");
-  if (known(one.model) || bracket == std::string::npos) return one.model;
-  std::string shorter = one.model.substr(0, bracket);
-  if (!known(shorter)) return one.model;
-  // Brackets may name another model, or another size of it: those that are left out say how it was trained.
-  const std::string inside = lower_case(std::string_view(one.model).substr(bracket + 2));
-  const bool named = known(shorter + " " + inside.substr(0, inside.find(')')));
-  if (named) return shorter + " " + inside.substr(0, inside.find(')'));
-  const bool trained = has_any(inside, {"fine-tun",    "finetun",        "pre-train",         "pretrain",
-                                        "squad",       "classification", "segmentation",      "synthetic",
-                                        "imagenet",    "mlperf",         "untied embeddings", "not named",
-                                        "torchvision", "timm",           "hugging",           "transformers",
-                                        "keras",       "coco",           "wikipedia",         "webtext",
-                                        "wmt"});
-  const bool sized = has_any(inside, {"layers", "experts", "parameters", "large)", "small)", "base)", "2d", "3d"});
-  if (!trained || sized) return one.model;
-  return shorter;
-}
-
 Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>& settings) const {
   const std::string name = model_name(one);
   const auto model = catalog_.model(name);
@@ -318,6 +282,17 @@ Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>&
     settings.push_back({"model.tokens", "56", one.where});
   }
   if (length && has_dimension("sequence")) settings.push_back({"model.sequence", *length, one.where});
+  const bool joint = has_any(lower_case((*model)->id), {"bart", "t5"});
+  if (const auto source = count_of(one, "seq_len"); joint && source) {
+    // BART restores what was taken out of its input.
+    const bool restores = phase_of(one) == TrainingPhase::kPreTraining && has((*model)->id, "bart");
+    const auto shipped = std::find_if(dimensions.begin(), dimensions.end(),
+                                      [](const auto& dimension) { return dimension.first == "target_length"; });
+    const std::int64_t target = count_of(one, "seq_len_dec").value_or(restores ? *source : shipped->second);
+    settings.push_back({"model.source_length", std::to_string(*source), one.where});
+    settings.push_back({"model.target_length", std::to_string(target), one.where});
+    settings.push_back({"model.tokens", std::to_string(*source + target), one.where});
+  }
   const auto vocabulary = vocabulary_of(one);
   if (vocabulary && has_dimension("vocabulary")) settings.push_back({"model.vocabulary", *vocabulary, one.where});
   const auto predictions = predictions_of(one, length.value_or(""));
@@ -368,14 +343,19 @@ Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case&
   return settings;
 }
 
+/// A language model by its sizes: where a case says some of them alone, of a model that is shipped, that is meant.
+bool CaseReader::builds_model(const io::Case& one) const {
+  return gives_sizes(one) && (sizes_of(one) || !catalog_.knows(io::Kind::kModels, model_name(one)));
+}
+
 /// A split of a language model that is shipped and known by its name, where the case says no sizes; or of any model
 /// whose states are shared and nothing else.
 bool CaseReader::is_known_split(const io::Case& one) const {
   const std::string family = architecture_family(one);
   const bool splits = gives_sizes(one) || splits_model(family) || says_how_it_runs(one);
-  if (one.said("hidden") || !splits) return false;
+  if (!splits) return false;
   const auto model = catalog_.model(model_name(one));
-  if (!model) return false;
+  if (!model || (one.said("hidden") && sizes_of(one))) return false;
   if (shares_alone(family) && !(*model)->layers.empty()) return true;  // states of any layers can be shared
   if (!(*model)->totals.attention) return false;
   const auto& dimensions = (*model)->dimensions;
@@ -413,7 +393,7 @@ Expected<Scenario> CaseReader::scenario_of(const io::Case& one, std::int64_t wid
 
 /// Adds what only the model can say to its settings.
 Expected<Scenario> CaseReader::resolved(const io::Case& one, std::vector<Override>& settings) const {
-  if (is_known_split(one) || !gives_sizes(one)) {
+  if (is_known_split(one) || !builds_model(one)) {
     settings.insert(settings.end(), stated_.begin(), stated_.end());
     auto scenario = resolve(catalog_, settings);
     if (!scenario) return scenario;
@@ -440,7 +420,7 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   }
   const std::string family = architecture_family(one);
   if (is_known_split(one)) return split_settings_of(one, widest);
-  if (gives_sizes(one)) return language_settings_of(one, widest);
+  if (builds_model(one)) return language_settings_of(one, widest);
   const bool staged = splits_model(family) && cuts_stages_alone(one);
   if (splits_model(family) && !staged) {
     return fail(ErrorCode::kUnsupported,

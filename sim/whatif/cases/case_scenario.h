@@ -56,6 +56,7 @@ class CaseReader {
   [[nodiscard]] std::string precision_run(const io::Case& one) const;
   [[nodiscard]] Expected<std::vector<Override>> language_settings_of(const io::Case& one, std::int64_t widest) const;
   [[nodiscard]] std::string model_name(const io::Case& one) const;
+  [[nodiscard]] bool builds_model(const io::Case& one) const;
   [[nodiscard]] bool is_known_split(const io::Case& one) const;
   [[nodiscard]] Expected<std::vector<Override>> split_settings_of(const io::Case& one, std::int64_t widest) const;
   [[nodiscard]] Expected<void> add_server(const io::Case& one, std::int64_t widest,

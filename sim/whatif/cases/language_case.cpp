@@ -109,7 +109,8 @@ std::string_view recomputation_of(const io::Case& one) {
     if (says(one, key, "per operator")) return "per-op";
     if (says(one, key, "selective")) return "selective";
     if (says(one, key, "stage")) return "stage";
-    if (says(one, key, "full") || says(one, key, "checkpointing") || affirms(one, key)) return whole;
+    const bool said = says(one, key, "full") || says(one, key, "checkpointing") || affirms(one, key);
+    if (said || says(one, key, "block") || says(one, key, "layer")) return whole;
   }
   return "none";
 }
@@ -447,7 +448,7 @@ Expected<std::vector<Override>> stages_alone_of(const io::Case& one) {
   return settings;
 }
 
-Expected<Work> published_flops(const io::Case& one) {
+Expected<Work> published_flops(const io::Case& one, double samples) {
   const ModelFamily family = family_of(one);
   if (family == ModelFamily::kHybrid) {
     return fail(ErrorCode::kUnsupported, "how the source counts FLOPs of state-space blocks is not known");
@@ -457,12 +458,10 @@ Expected<Work> published_flops(const io::Case& one) {
   }
   const auto sizes = sizes_of(one);
   if (!sizes) return tl::unexpected<Error>(sizes.error());
-  const auto global = count_of(one, "global_batch");
-  if (!global) return fail(ErrorCode::kUnsupported, "the source does not say the global batch");
   const auto h = static_cast<double>(sizes->hidden);
   const auto s = static_cast<double>(sizes->sequence);
   const auto l = static_cast<double>(sizes->layers);
-  const double tokens = static_cast<double>(*global) * s;
+  const double tokens = samples * s;
   const auto v = static_cast<double>(count_or(one, "vocab", sizes->vocabulary));
   if (!one.said("kv_heads") && family != ModelFamily::kLlama) {
     // Narayanan et al. 2021, equation 3: with the forward pass once more (4 passes), later without (3).

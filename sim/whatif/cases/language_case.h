@@ -67,8 +67,8 @@ namespace ddlsim::whatif {
 /// Whether attention is one kernel, where the case says it; nothing where it does not.
 [[nodiscard]] std::optional<bool> said_attention_in_one(const io::Case& one);
 
-/// Model FLOPs of a step, as the source of the case counts them for its TFLOP/s per GPU.
-[[nodiscard]] Expected<Work> published_flops(const io::Case& one);
+/// Model FLOPs of a step of so many samples, as the source of the case counts them for its TFLOP/s per GPU.
+[[nodiscard]] Expected<Work> published_flops(const io::Case& one, double samples);
 
 /// Whether the precision or the split of a case is assumed.
 [[nodiscard]] bool leaves_open(const io::Case& one);
