@@ -36,8 +36,11 @@ constexpr auto kWays = std::to_array<TrainingWay>({
      "overlaps"},
     {"megatron-lm (2022)", kNever, kNever, false, Beside::kNothing, 0, "mixed", "fp16", "best", false,
      "Korthikanti et al., MLSys 2023: no data parallelism; sequence parallelism where the row says so"},
-    {"megatron-lm", kNever, kNever, false, Beside::kNothing, 0, "mixed", "fp16", "best", false,
+    {"megatron-lm", 2024, kNever, false, Beside::kNothing, 0, "mixed", "fp16", "best", false,
      "Narayanan et al., SC 2021: fused softmax; fp32 main gradients (18 bytes a parameter); sent in fp16"},
+    {"megatron-lm", kNever, kEver, true, Beside::kWeights, 1, "mixed", "fp32", "best", false,
+     "NVIDIA/Megatron-LM since core_r0.5 (January 2024): TransformerEngine's attention by default; its examples have "
+     "--use-distributed-optimizer --sequence-parallel --overlap-grad-reduce --overlap-param-gather"},
     {"automodel", kNever, kEver, true, Beside::kGradients, 3, "mixed-16", "bf16", "best", false,
      "NVIDIA-NeMo/Automodel: FSDP2 with bf16 reduction"},
     {"composer", kNever, kEver, true, Beside::kGradients, 3, "mixed", "bf16", "flash-1", false,
@@ -121,7 +124,9 @@ std::optional<bool> runs_fused_blocks(std::string_view framework) {
                  "lightseq"})) {
     return true;
   }
-  if (names_any({"pytorch", "tensorflow", "paddle", "mxnet"})) return false;
+  // huggingface/nanotron src/nanotron/models/llama.py: norm and rotary embedding are kernels, what is gated and the
+  // loss single operators.
+  if (names_any({"pytorch", "tensorflow", "paddle", "mxnet", "nanotron"})) return false;
   return std::nullopt;
 }
 

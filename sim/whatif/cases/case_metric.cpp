@@ -88,7 +88,8 @@ Expected<double> metric_of(const io::Case& one, const Scenario& scenario, const 
     case io::CaseMetric::kGradientMilliseconds: return part_of(prediction, {"forward", "backward"}) / faster;
     case io::CaseMetric::kTflopsPerGpu:
       if (gives_sizes(one) && one.said("hidden")) {
-        const auto flops = published_flops(one, prediction.throughput_samples_per_second * prediction.step_time.in(seconds));
+        const auto flops =
+            published_flops(one, prediction.throughput_samples_per_second * prediction.step_time.in(seconds));
         if (!flops) return tl::unexpected<Error>(flops.error());
         return flops->in(teraflops) / step.in(seconds) / static_cast<double>(scenario.cluster.gpus());
       }

@@ -160,6 +160,7 @@ std::string architecture_family(const io::Case& one) {
       {"ring-allreduce", "allreduce"},
       {"ring allreduce", "allreduce"},
       {"all-reduce", "allreduce"},
+      {"data parallel, distributed optimizer", "dp-zero1"},
       {"fullyshardeddataparallel", "fsdp"},
       {"fully sharded data parallel", "fsdp"},
       {"fully sharded", "fsdp"},

@@ -154,7 +154,8 @@ bool nvidias_pytorch(const io::Case& one) {
          has_any(lower_case(one.source) + framework, {"deeplearningexamples", "ngc", "pytorch nvidia release"});
 }
 
-/// transformers' from_pretrained(torch_dtype=...): torch.optim then steps such weights; DeepSpeed and FSDP keep their own.
+/// transformers' from_pretrained(torch_dtype=...): torch.optim then steps such weights; DeepSpeed and FSDP keep their
+/// own.
 bool trains_sixteen_bits(const io::Case& one) {
   const bool others = has_any(framework_of(one) + lower_case(one.architecture), {"deepspeed", "fsdp", "zero"});
   return !others && (says(one, "torch_dtype", "bf") || says(one, "torch_dtype", "float16"));
@@ -202,11 +203,22 @@ std::optional<bool> software_fused_of(const io::Case& one) {
 
 bool is_submission(const io::Case& one) { return has(lower_case(one.source), "training_results"); }
 
+namespace {
+
+/// Where nobody says when: Megatron-LM of before its core (training_way.cpp), but on GPUs that came later.
+double megatron_year_of(const io::Case& one) {
+  const bool recent = has_any(lower_case(one.gpu), {"h100", "h200", "h800", "h20", "b200", "b300"});
+  constexpr double kBeforeCore = 2022;
+  return has(framework_of(one), "megatron-lm") && !recent ? kBeforeCore : importers::kNewest;
+}
+
+}  // namespace
+
 const importers::TrainingWay& way_of(const io::Case& one) {
   std::string name = framework_of(one);
   if (has_word(lower_case(one.said("kernels").value_or("")), "te")) name += " transformerengine";
   if (is_submission(one)) name = "training_results";
-  return importers::way_of(name, software_year_of(one).value_or(importers::kNewest));
+  return importers::way_of(name, software_year_of(one).value_or(megatron_year_of(one)));
 }
 
 bool runs_xla(const io::Case& one) {

@@ -180,7 +180,8 @@ constexpr auto kRead = std::to_array<std::string_view>({"activation",
                                                         "zero_stage"});
 
 /// Notes of the tables here that lie as near as slips do.
-constexpr auto kNotes = std::to_array<std::string_view>({"local_batch", "mfu_printed", "packed", "shaping", "status"});
+constexpr auto kNotes =
+    std::to_array<std::string_view>({"local_batch", "mfu_printed", "packed", "shaping", "status", "update"});
 
 constexpr std::size_t kShortest = 5;  // shorter keys lie near each other without a slip
 constexpr std::size_t kLongest = 64;  // the distance is quadratic
