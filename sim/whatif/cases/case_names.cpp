@@ -71,7 +71,10 @@ std::string CaseReader::model_name(const io::Case& one) const {
     return one.model + " " + *variant;
   }
   const bool small_images = says(one, "dataset", "cifar") || says(one, "data", "cifar");
-  if (small_images && !one.said("image_size") && known(one.model + " cifar")) return one.model + " cifar";
+  if (small_images && !one.said("image_size") && known(one.model)) {
+    const std::string small = (*catalog_.model(one.model))->id + "_cifar";
+    if (known(small)) return small;
+  }
   const std::size_t bracket = one.model.find(" (");
   if (known(one.model) || bracket == std::string::npos) return one.model;
   std::string shorter = one.model.substr(0, bracket);

@@ -340,9 +340,9 @@ Network network_in(const std::string& said) {
 bool says_something(const io::Catalog& catalog, const std::string& text) {
   if (std::none_of(text.begin(), text.end(), [](char c) { return is_lower(c) || is_digit(c); })) return true;
   if (link_family(text) != "ethernet" ||
-      has_any(text, {"ether",     "eth0",  "tcp",  "socket", "nvl",     "pcie",   "connectx", "mellanox",
-                     "mlx",       "nic",   "hca",  "rail",   "default", "stated", "said",     "known",
-                     "specified", "given", "none", "n/a",    "delay",   "cloud",  "vpc",      "aries"})) {
+      has_any(text, {"ether", "eth0", "tcp", "socket", "nvl",     "imex",   "pcie", "connectx", "mellanox",
+                     "mlx",   "nic",  "hca", "rail",   "default", "stated", "said", "known",    "specified",
+                     "given", "none", "n/a", "delay",  "cloud",   "vpc",    "aries"})) {
     return true;
   }
   const auto cloud = {"aws", "ec2", "gcp", "google", "azure", "oci", "oracle", "alibaba", "ib", "no"};

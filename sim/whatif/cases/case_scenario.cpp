@@ -283,10 +283,10 @@ Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>&
     settings.push_back({"model.tokens", "56", one.where});
   }
   if (length && has_dimension("sequence")) settings.push_back({"model.sequence", *length, one.where});
-  const bool joint = has_any(lower_case((*model)->id), {"bart", "t5"});
+  const bool joint = (*model)->id.starts_with("bart_") || (*model)->id.starts_with("t5_");
   if (const auto source = count_of(one, "seq_len"); joint && source) {
     // BART restores what was taken out of its input.
-    const bool restores = phase_of(one) == TrainingPhase::kPreTraining && has((*model)->id, "bart");
+    const bool restores = phase_of(one) == TrainingPhase::kPreTraining && (*model)->id.starts_with("bart_");
     const auto shipped = std::find_if(dimensions.begin(), dimensions.end(),
                                       [](const auto& dimension) { return dimension.first == "target_length"; });
     const std::int64_t target = count_of(one, "seq_len_dec").value_or(restores ? *source : shipped->second);

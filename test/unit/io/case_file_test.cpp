@@ -60,7 +60,7 @@ TEST_CASE("cases: other names of what is said, and whole numbers with a zero beh
   CHECK(one.said("tp") == "8");
   CHECK(one.said("seq_len") == "384");  // in this project's own words
   CHECK(one.said("global_batch") == "2");
-  CHECK(one.said("Odd Key") == "1");
+  CHECK(one.said("odd_key") == "1");
   const auto spelt = read(
       "a1,g,paper,GPT,PyTorch,FP32,V100,8,2,16,NVLink,25 Gb/s,64,ddp,"
       "\"{\"\"num_hidden_layers\"\": 24, \"\"d_model\"\": 1024, \"\"intermediate_size\"\": 4096, \"\"year\"\": 2021, "
@@ -82,6 +82,40 @@ TEST_CASE("cases: other names of what is said, and whole numbers with a zero beh
   CHECK(tokens("4096") == "4096");
   CHECK(tokens("OK") == "OK");
   CHECK(error_of("a1,,,ResNet-50,,,V100,1,1,1.5,,,,single,,step_ms,10,\n").find("'1.5'") != std::string::npos);
+}
+
+TEST_CASE("cases: keys in any spelling, and lists", "[unit][io]") {
+  const auto cases = read(
+      "a1,g,paper,GPT,PyTorch,FP32,V100,8,2,16,,,,tp,\"{\"\"Gradient Accum.\"\": 4, \"\"global bs\"\": 64, \"\"Image "
+      "size\"\": 256, \"\"lora_target_modules\"\": [\"\"q_proj\"\", \"\"v_proj\"\"], \"\"times_ms\"\": [1, 2.5], "
+      "\"\"runs\"\": [[1], {}], \"\"none\"\": [], \"\"Flash-Attention-2\"\": true}\",step_ms,5,\n");
+  REQUIRE(cases);
+  const Case& one = cases->front();
+  CHECK(one.said("grad_accum") == "4");
+  CHECK(one.said("global_batch") == "64");
+  CHECK(one.said("image_size") == "256");
+  CHECK(one.said("lora_targets") == "q_proj, v_proj");
+  CHECK(one.said("times_ms") == "1, 2.5");
+  CHECK(one.said("runs") == "[[1],{}]");
+  CHECK(one.said("none") == "");
+  CHECK(one.said("flash_attention") == "true");
+}
+
+TEST_CASE("cases: samples that several GPUs share", "[unit][io]") {
+  const auto of = [](const std::string& batch, const std::string& extra) {
+    return read("a1,g,paper,GPT,PyTorch,FP32,V100,8,2,16,,," + batch + ",tp," + extra + ",step_ms,5,\n");
+  };
+  const auto shared = of("0.25", "");
+  REQUIRE(shared);
+  CHECK_FALSE(shared->front().batch_per_gpu);
+  CHECK(shared->front().said("global_batch") == "4");
+  CHECK(of("0.25", "\"{\"\"gbs\"\": 8}\"")->front().said("global_batch") == "8");  // as it is stated
+  CHECK(of("1.5", "")->front().said("global_batch") == "24");
+  CHECK(of("8.0", "")->front().batch_per_gpu == 8);
+  for (const char* wrong : {"0.3", "0.01", "-0.25", "nan", "1e400", "0.0"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(of(wrong, ""));
+  }
 }
 
 TEST_CASE("cases: faults are named with their place", "[unit][io]") {

@@ -379,7 +379,7 @@ TEST_CASE("language cases: FLOPs as Megatron publishes them", "[unit][whatif]") 
   // 96 B s l h^2 (1 + s/6h + V/16lh), equation 3 of Narayanan et al. 2021.
   const double h = 256;
   const double expected = 96 * 16 * 128 * 4 * h * h * (1 + 128 / (6 * h) + 51200 / (16 * 4 * h));
-  CHECK(published_flops(one)->in(flops) == Approx(expected));
+  CHECK(published_flops(one, 16)->in(flops) == Approx(expected));
 }
 
 TEST_CASE("language cases: what nobody can fill in is named", "[unit][whatif]") {
@@ -419,4 +419,18 @@ TEST_CASE("language cases: an MLP without a gate is one with a gate of two third
   const double block = 2 * 384 * 384 + 2 * 384 * 128 + 2 * 384 * 1536 + 2 * 384;
   const double tables = 2.0 * 50304 * 384 + 384;
   CHECK(static_cast<double>(language_model_of(one).value()->parameters()) == Approx(4 * block + tables));
+}
+
+TEST_CASE("language cases: Megatron-LM since it has a core, by date or by GPUs that are younger", "[unit][whatif]") {
+  io::Case one = gpt();
+  const auto overlap = [&](const char* framework, const char* gpu) {
+    one.framework = framework;
+    one.gpu = gpu;
+    return said(one, "parallel.zero") + " " + said(one, "strategy.gradients");
+  };
+  CHECK(overlap("Megatron-LM (Apr 2021)", "A100-SXM4-80GB") == " fp16");
+  CHECK(overlap("Megatron-LM", "A100-SXM4-80GB") == " fp16");
+  CHECK(overlap("Megatron-LM (2024-05)", "A100-SXM4-80GB") == "1 fp32");
+  CHECK(overlap("Megatron-LM", "H100-SXM5-80GB") == "1 fp32");
+  CHECK(overlap("Megatron-LM", "NVIDIA GB200") == "1 fp32");
 }

@@ -166,3 +166,63 @@ TEST_CASE("case: a server in the place of its GPU", "[unit][whatif]") {
   one.gpu = "DGX-Z";
   CHECK(said(one, "node").starts_with("error: unknown gpu 'DGX-Z'"));
 }
+
+TEST_CASE("case: kernels that join single operators, by the names of who has them", "[unit][whatif]") {
+  io::Case one = tuned();
+  one.architecture = "ddp";
+  one.extra = {{"seq_len", "2048"}};
+  one.framework = "HF Trainer";
+  CHECK(said(one, "software.fused") == "no");
+  CHECK(said(one, "software.operators") == "autocast");
+  for (const char* key : {"liger_kernel", "fused", "graph_kernel_fusion"}) {
+    CAPTURE(key);
+    one.extra = {{"seq_len", "2048"}, {key, "true"}};
+    CHECK(said(one, "software.fused") == "yes");
+    CHECK(said(one, "software.operators") == "");
+  }
+  one.extra = {{"seq_len", "2048"}, {"fused", "RMSNorm, cross entropy, rotary, SwiGLU"}};
+  CHECK(said(one, "software.fused") == "yes");
+  one.extra = {{"seq_len", "2048"}, {"liger_kernel", "false"}};
+  CHECK(said(one, "software.fused") == "no");
+  one.extra = {{"seq_len", "2048"}};
+  one.framework = "Unsloth";
+  CHECK(said(one, "software.fused") == "yes");
+  one.framework = "MindSpore 1.1";
+  CHECK(said(one, "software.fused") == "");
+  one.extra = {{"seq_len", "2048"}, {"graph_kernel_fusion", "false"}};
+  CHECK(said(one, "software.fused") == "no");
+}
+
+TEST_CASE("case: weights that are loaded in 16 bits are trained in 16", "[unit][whatif]") {
+  io::Case one = tuned();
+  one.architecture = "ddp";
+  one.framework = "HF Trainer + accelerate";
+  one.extra = {{"seq_len", "2048"}};
+  CHECK(said(one, "parallel.states") == "");
+  for (const char* format : {"bfloat16", "bf16", "torch.float16"}) {
+    CAPTURE(format);
+    one.extra = {{"seq_len", "2048"}, {"torch_dtype", format}};
+    CHECK(said(one, "parallel.states") == "pure-16");
+    CHECK(said(one, "software.operators") == "");
+  }
+  one.extra["torch_dtype"] = "float32";
+  CHECK(said(one, "parallel.states") == "");
+  one.extra["torch_dtype"] = "bfloat16";
+  one.framework = "HF Trainer + deepspeed";  // keeps copies of its own
+  CHECK(said(one, "parallel.states") != "pure-16");
+}
+
+TEST_CASE("case: a distributed optimizer in the architecture's words shares states", "[unit][whatif]") {
+  io::Case one = tuned();
+  one.architecture = "data parallel, distributed optimizer";
+  one.extra = {{"seq_len", "2048"}};
+  CHECK(said(one, "parallel.zero") == "1");
+  one.architecture = "data parallel";
+  CHECK(said(one, "parallel.zero") == "");
+}
+
+TEST_CASE("case: blocks in brackets are computed again", "[unit][whatif]") {
+  CHECK(with("activation_checkpointing", "[Block]", "parallel.recompute") == "full");
+  CHECK(with("activation_checkpointing", "every layer", "parallel.recompute") == "full");
+  CHECK(with("activation_checkpointing", "no block", "parallel.recompute") == "");
+}
