@@ -45,16 +45,24 @@ std::optional<ComputeRate> rate_of_one(const Gpu& gpu, Precision precision) {
 }
 
 /// Makes long kernels take `times` as long as before clocks fall: if that is longer they fall so far, else all kernels
-/// are quicker.
+/// are quicker, up to the peak.
 template <typename Parts>
 void take(double times, double& slowdown, Parts& parts) {
   slowdown = std::max(0.0, times - 1);
-  for (auto& part : parts) part.efficiency /= std::min(1.0, times);
+  for (auto& part : parts) {
+    part.efficiency = std::max(part.efficiency, std::min(1.0, part.efficiency / std::min(1.0, times)));
+  }
+}
+
+/// Clocks that go beyond those of the peak are not lent.
+std::optional<double> own_share(const Gpu& borrower, Precision precision) {
+  const auto share = sustained_share(borrower, precision);
+  return share ? std::optional(std::min(1.0, *share)) : std::nullopt;
 }
 
 /// By the borrower's own large products; false: nobody timed them.
 bool by_own(const Gpu& borrower, GemmCurve& curve, Precision precision) {
-  const auto share = sustained_share(borrower, precision);
+  const auto share = own_share(borrower, precision);
   if (!share || curve.tiles.empty()) return false;
   take(1 / (*share * large_product(curve)), curve.sustained_slowdown, curve.tiles);
   return true;
@@ -62,7 +70,7 @@ bool by_own(const Gpu& borrower, GemmCurve& curve, Precision precision) {
 
 /// Likewise of attention, with what a multiprocessor does beside its products.
 bool by_own(const GpuProfile& profile, const Gpu& lender, const Gpu& borrower, AttentionCurve& curve) {
-  const auto share = sustained_share(borrower, curve.precision);
+  const auto share = own_share(borrower, curve.precision);
   const auto products = large_product(profile, curve.precision);
   const auto before = rate_of_one(lender, curve.precision);
   const auto now = rate_of_one(borrower, curve.precision);

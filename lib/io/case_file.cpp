@@ -132,6 +132,7 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"compiler", "compile"},
     {"torch.compile", "compile"},
     {"torch_compile", "compile"},
+    {"compile_model", "compile"},
     {"max_length", "seq_len"},
     {"context_len", "seq_len"},
     {"ctx_len", "seq_len"},
@@ -167,6 +168,21 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"offload_param", "param_offload"},
     {"offload_params", "param_offload"},
     {"offload_activations", "activation_offload"},
+    {"dim", "hidden"},
+    {"n_kv_heads", "kv_heads"},
+    {"ffn_hidden", "ffn"},
+    {"moe_top_k", "top_k"},
+    {"max_target_length", "seq_len"},
+    {"remat_policy", "recompute"},
+    {"activation_checkpoint", "activation_checkpointing"},
+    {"tensor_parallel_degree", "tp"},
+    {"pipeline_parallel_degree", "pp"},
+    {"context_parallel_degree", "cp"},
+    {"expert_parallel_degree", "ep"},
+    {"ici_expert_parallelism", "ep"},
+    {"ici_tensor_parallelism", "tp"},
+    {"dp_shard", "dp"},
+    {"ga", "grad_accum"},
     {"gradient_accum", "grad_accum"},
     {"global_bs", "global_batch"},
     {"global_bsz", "global_batch"},
@@ -215,12 +231,31 @@ std::string usual_name(const std::string& key) {
   return folded;
 }
 
-/// "64K" tokens are 65,536.
-std::string in_tokens(std::string length) {
-  if (length.empty() || (length.back() != 'K' && length.back() != 'k')) return length;
-  const auto thousands = parse_number(std::string_view(length).substr(0, length.size() - 1));
-  return thousands ? fmt::format("{:.0f}", *thousands * 1024) : length;
+/// "64K" tokens of a sequence are 65,536, "256k" of a vocabulary 256,000.
+std::string in_thousands(std::string text, double thousand) {
+  if (text.empty() || (text.back() != 'K' && text.back() != 'k')) return text;
+  const auto thousands = parse_number(std::string_view(text).substr(0, text.size() - 1));
+  return thousands ? fmt::format("{:.0f}", *thousands * thousand) : text;
 }
+
+/// "2.95M tokens" of a step are 720 sequences of 4,096.
+std::string in_sequences(const std::string& batch, const std::string& length) {
+  constexpr std::string_view kUnit = "tokens";
+  std::string_view number = batch;
+  if (!number.ends_with(kUnit)) return batch;
+  number.remove_suffix(kUnit.size());
+  number = number.substr(0, number.find_last_not_of(' ') + 1);
+  if (number.empty()) return batch;
+  const double unit = number.back() == 'M' ? 1e6 : number.back() == 'K' || number.back() == 'k' ? 1e3 : 1;
+  if (unit > 1) number.remove_suffix(1);
+  const auto tokens = parse_number(number);
+  const auto each = parse_number(length);
+  if (!tokens || !each || *each < 1) return batch;
+  return fmt::format("{:.0f}", std::round(*tokens * unit / *each));
+}
+
+/// What stands in a table's empty cells.
+bool says_nothing(std::string_view text) { return text == "-" || text == "–" || text == "n/a" || text == "N/A"; }
 
 /// A list's values one after another; any other structure as it stands, which no setting is read from.
 std::string said_by(const nlohmann::json& value) {
@@ -251,7 +286,9 @@ Expected<Extra> parse_extra(std::string_view text) {
       return fail(ErrorCode::kParse, fmt::format("'{}' in 'extra' is not a plain value", key.substr(0, 60)));
     }
     std::string said = said_by(value);
-    if (name == "seq_len") said = in_tokens(std::move(said));
+    if (says_nothing(said) || (name == "dp" && said == "-1")) continue;  // torchtitan: what other degrees leave
+    if (name == "seq_len") said = in_thousands(std::move(said), 1024);
+    if (name == "vocab") said = in_thousands(std::move(said), 1000);
     // What is written in this project's own words counts.
     if (name == key) {
       extra[name] = std::move(said);
@@ -259,6 +296,9 @@ Expected<Extra> parse_extra(std::string_view text) {
       extra.try_emplace(name, std::move(said));
     }
   }
+  const auto batch = extra.find("global_batch");
+  const auto length = extra.find("seq_len");
+  if (batch != extra.end() && length != extra.end()) batch->second = in_sequences(batch->second, length->second);
   return extra;
 }
 

@@ -12,8 +12,8 @@
 // instead. By the curve such a product takes t times what it would at the peak, before clocks fall:
 //   t      = (1 + prologue_steps / 8192) (1 + long_k_slowdown max(0, log2(8192 / long_k))) / best tile's efficiency
 //   1 + s' = 1 / (share t)
-// and where that is below 1 s' is 0 and all tiles are that much more efficient: nothing slows the borrower as it does
-// the lender. L4, whose 72 W hold 53 of 121 TFLOP/s, by A40's fp16 curve (0.92): s' = 1 / (0.44 / 0.92) - 1 = 1.1, as
+// and where that is below 1 s' is 0 and all tiles are that much more efficient, up to the peak: nothing slows the
+// borrower as it does the lender. A share above 1 counts as 1. L4, whose 72 W hold 53 of 121 TFLOP/s, by A40's fp16 curve (0.92): s' = 1 / (0.44 / 0.92) - 1 = 1.1, as
 // much less as its prologue takes. H20, which reaches 142 of 148 TFLOP/s, by a curve whose products reach 0.89:
 // efficiencies times 1.08.
 // Attention takes q times longer than products of as many FLOPs would at the peak, for its exponentials and what else

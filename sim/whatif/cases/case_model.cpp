@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "cases/case_software.h"
 #include "cases/case_text.h"
 #include "cases/framework_name.h"
+#include "ddlsim/support/quantity_io.h"
 #include "cases/language_case.h"
 #include "ddlsim/importers/hf_config.h"
 #include "ddlsim/workload/blocks.h"
@@ -275,6 +277,14 @@ std::int64_t count_or(const io::Case& one, std::string_view key, std::int64_t ot
 }
 
 std::int64_t gated_size(const io::Case& one, std::string_view key, std::int64_t otherwise) {
+  // Llama's own configuration (params.json): a multiple of two thirds of four times the width, rounded up.
+  const auto hidden = count_of(one, "hidden");
+  const auto multiplier = parse_number(one.said("ffn_dim_multiplier").value_or(""));
+  if (hidden && multiplier && *multiplier > 0 && *multiplier < 100 && !one.said(key)) {
+    const std::int64_t unit = count_or(one, "multiple_of", 256);
+    const double width = *multiplier * static_cast<double>(8 * *hidden / 3);
+    return static_cast<std::int64_t>(std::ceil(width / static_cast<double>(unit))) * unit;
+  }
   const std::int64_t size = count_or(one, key, otherwise);
   std::string said;
   for (const char* word : {"activation", "activation_function", "mlp"}) {

@@ -72,8 +72,8 @@ std::string CaseReader::model_name(const io::Case& one) const {
   }
   const bool small_images = says(one, "dataset", "cifar") || says(one, "data", "cifar");
   if (small_images && !one.said("image_size") && known(one.model)) {
-    const std::string small = (*catalog_.model(one.model))->id + "_cifar";
-    if (known(small)) return small;
+    const auto model = catalog_.model(one.model);
+    if (model && known((*model)->id + "_cifar")) return (*model)->id + "_cifar";
   }
   const std::size_t bracket = one.model.find(" (");
   if (known(one.model) || bracket == std::string::npos) return one.model;
@@ -88,7 +88,7 @@ std::string CaseReader::model_name(const io::Case& one) const {
     inside.resize(std::min(inside.find(')'), inside.size()));
     return known(inside) ? inside : one.model;
   }
-  if (says_size_of(inside, **catalog_.model(shorter))) return shorter;
+  if (const auto model = catalog_.model(shorter); model && says_size_of(inside, **model)) return shorter;
   const bool trained = has_any(inside, {"fine-tun",    "finetun",        "pre-train",         "pretrain",
                                         "squad",       "classification", "segmentation",      "synthetic",
                                         "imagenet",    "mlperf",         "untied embeddings", "not named",

@@ -232,7 +232,10 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
                 fmt::format("{} GPUs in all are not {} nodes of {}", one.total_gpus, one.nodes, one.gpus_per_node));
   }
   settings.push_back({"gpus_per_node", std::to_string(used), one.where});
-  if (has(text, "bridge") && used == 2 && gpu->nvlink) {
+  const std::string inside = lower_case(one.intra_interconnect);
+  const bool joined =
+      has(text, "bridge") || (has_word(inside, "nvlink") && !has_any(inside, {"without", "disable", "unused", "off"}));
+  if (joined && used == 2 && gpu->nvlink && best->gpu_interconnect == Interconnect::kPcie) {
     settings.push_back({"gpu_interconnect", "nvlink", one.where});
   }
   // NCCL_P2P_DISABLE takes NVLink as well: what is left goes through the host's memory.

@@ -22,7 +22,9 @@ constexpr auto kShared = std::to_array<std::string_view>(
 
 /// Words of families that split models: "tp-pp-dp", "fsdp/zero3", "zero-2", "tp2-pp4".
 constexpr auto kSplit = std::to_array<std::string_view>(
-    {"tp", "pp", "dp", "cp", "ep", "etp", "sp", "vp", "mp", "fsdp", "hsdp", "ddp", "zero", "deepspeed", "sharding"});
+    {"tp",       "pp",       "dp",       "cp",         "ep",         "etp",      "sp",
+     "vp",       "mp",       "fsdp",     "hsdp",       "ddp",        "zero",     "deepspeed",
+     "sharding", "dcn_fsdp", "ici_fsdp", "ici_expert", "ici_tensor", "dcn_data", "ici_data"});
 
 bool is_known_family(std::string_view family) {
   if (std::find(kShared.begin(), kShared.end(), family) != kShared.end()) return true;
@@ -63,6 +65,7 @@ constexpr auto kRead = std::to_array<std::string_view>({"activation",
                                                         "attention",
                                                         "attention_backend",
                                                         "backend",
+                                                        "batch_size",
                                                         "calls",
                                                         "channels_last",
                                                         "compile",
@@ -87,6 +90,7 @@ constexpr auto kRead = std::to_array<std::string_view>({"activation",
                                                         "etp",
                                                         "experts",
                                                         "ffn",
+                                                        "ffn_dim_multiplier",
                                                         "finetuning_type",
                                                         "flash_attention",
                                                         "framework_version",
@@ -129,6 +133,7 @@ constexpr auto kRead = std::to_array<std::string_view>({"activation",
                                                         "mlp",
                                                         "moe_ffn",
                                                         "moe_shared_ffn",
+                                                        "multiple_of",
                                                         "num_ps",
                                                         "offload",
                                                         "offload_optimizer",

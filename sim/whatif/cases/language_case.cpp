@@ -219,12 +219,16 @@ Expected<Degrees> degrees_of(const io::Case& one) {
   return fail(ErrorCode::kUnsupported, "the source does not say how the model was split");
 }
 
-/// Whole replicas: what is stated, or what the other degrees leave. MaxText counts those that share states apart.
+/// Whole replicas: what is stated, or what the other degrees leave. MaxText counts those that share states apart,
+/// others those that share experts.
 Expected<std::int64_t> replicas_of(const io::Case& one, const Degrees& degrees) {
   if (const auto stated = count_of(one, "dp")) {
-    const std::int64_t shards = count_or(one, "fsdp", 1);
-    const auto all = product_of({*stated, shards, degrees.tensor, degrees.context, count_or(one, "pp", 1)});
-    return shards > 1 && all == one.total_gpus ? *stated * shards : *stated;
+    for (const std::string_view apart : {"fsdp", "ep"}) {
+      const std::int64_t shards = count_or(one, apart, 1);
+      const auto all = product_of({*stated, shards, degrees.tensor, degrees.context, count_or(one, "pp", 1)});
+      if (shards > 1 && all == one.total_gpus) return *stated * shards;
+    }
+    return *stated;
   }
   const auto others = product_of({degrees.tensor, degrees.context, count_or(one, "pp", 1)});
   if (!others || *others < 1 || one.total_gpus % *others != 0) {
@@ -236,12 +240,19 @@ Expected<std::int64_t> replicas_of(const io::Case& one, const Degrees& degrees) 
   return one.total_gpus / *others;
 }
 
+/// As it is said; or a batch that is that of a GPU, as loaders have it for each of their ranks.
+std::optional<std::int64_t> micro_batch_said(const io::Case& one) {
+  if (const auto stated = count_of(one, "micro_batch")) return stated;
+  const auto loaded = count_of(one, "batch_size");
+  return loaded && loaded == one.batch_per_gpu ? loaded : std::nullopt;
+}
+
 /// Samples of a step: as stated, or those of every GPU or of every pass.
 std::optional<std::int64_t> global_batch_of(const io::Case& one, std::int64_t replicas) {
   if (const auto stated = count_of(one, "global_batch")) return stated;
   const auto passes = count_of(one, "grad_accum");
   const bool pipelined = count_or(one, "pp", 1) > 1;
-  const auto micro = count_of(one, "micro_batch");
+  const auto micro = micro_batch_said(one);
   if (micro && (passes || !pipelined)) return product_of({*micro, replicas, passes.value_or(1)});
   if (one.batch_per_gpu) return product_of({*one.batch_per_gpu, one.total_gpus, passes.value_or(1)});
   return std::nullopt;
@@ -249,7 +260,7 @@ std::optional<std::int64_t> global_batch_of(const io::Case& one, std::int64_t re
 
 /// Samples of one pass of a replica.
 std::int64_t micro_batch_of(const io::Case& one, std::int64_t replicas) {
-  if (const auto stated = count_of(one, "micro_batch")) return *stated;
+  if (const auto stated = micro_batch_said(one)) return *stated;
   const auto global = global_batch_of(one, replicas);
   const bool pipelined = count_or(one, "pp", 1) > 1;
   const bool of_gpus = !one.said("global_batch") && !pipelined;

@@ -70,7 +70,7 @@ TEST_CASE("lent profile: the borrower's own large products say how far its clock
 TEST_CASE("lent profile: a borrower that reaches more of its peak has more efficient tiles", "[unit][hardware]") {
   GpuProfile made = *profile(0.1);
   made.gemms.front().tiles = {{.m = 64, .n = 64, .efficiency = 0.6}, {.m = 128, .n = 256, .efficiency = 0.8}};
-  made.gemms.front().prologue_steps = 512;
+  made.gemms.front().prologue_steps = 256;
   made.attention.front().sustained_slowdown = 0.05;
   made.attention.front().widths = {{.width = 64, .efficiency = 0.4}, {.width = 128, .efficiency = 0.6}};
   const auto own = std::make_shared<const GpuProfile>(made);
@@ -81,7 +81,7 @@ TEST_CASE("lent profile: a borrower that reaches more of its peak has more effic
   // Nobody knows its multiprocessors: attention goes by watts, of which it has more.
   const auto by_watts = lent(own, lender, cut);
   CHECK(by_watts->gemms.front().sustained_slowdown == 0);
-  const double product = (1 + 512.0 / 8192) / 0.8;
+  const double product = (1 + 256.0 / 8192) / 0.8;
   CHECK(by_watts->gemms.front().tiles[0].efficiency == Approx(0.6 * 0.96 * product));
   CHECK(by_watts->gemms.front().tiles[1].efficiency == Approx(0.8 * 0.96 * product));
   CHECK(by_watts->attention.front().sustained_slowdown == 0);
@@ -93,6 +93,11 @@ TEST_CASE("lent profile: a borrower that reaches more of its peak has more effic
   CHECK(lent_to->attention.front().sustained_slowdown == 0);
   CHECK(lent_to->attention.front().widths[1].efficiency == Approx(1 / takes));
   CHECK(lent_to->attention.front().widths[0].efficiency == Approx(0.4 / 0.6 / takes));
+  // No clock beyond that of the peak, no tile beyond it.
+  Gpu boosted = gpu(148, 400);
+  boosted.sustained.set(Precision::kFp32, 1.06);
+  CHECK(lent(own, lender, boosted)->gemms.front().tiles[1].efficiency == 1);
+  CHECK(lent(own, lender, boosted)->gemms.front().tiles[0].efficiency == Approx(0.6 * product));
   // As many multiprocessors at as much of the peak as the lender's products reach: as slow as the lender's.
   Gpu alike = lender;
   alike.sustained.set(Precision::kFp32, 1 / (1.1 * product));

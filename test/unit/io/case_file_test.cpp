@@ -101,6 +101,25 @@ TEST_CASE("cases: keys in any spelling, and lists", "[unit][io]") {
   CHECK(one.said("flash_attention") == "true");
 }
 
+TEST_CASE("cases: thousands, millions of tokens, and empty cells of tables", "[unit][io]") {
+  const auto said = [](const std::string& extra, const char* key) {
+    const auto cases = read("a1,g,paper,GPT,PyTorch,FP32,V100,8,2,16,,,,tp,\"{" + extra + "}\",step_ms,5,\n");
+    return cases ? cases->front().said(key) : std::optional<std::string>("refused");
+  };
+  CHECK(said("\"\"vocab\"\": \"\"256k\"\"", "vocab") == "256000");
+  CHECK(said("\"\"ep\"\": \"\"-\"\"", "ep") == std::nullopt);
+  CHECK(said("\"\"vp\"\": \"\"n/a\"\"", "vp") == std::nullopt);
+  CHECK(said("\"\"dp_shard\"\": -1", "dp") == std::nullopt);
+  CHECK(said("\"\"dp_shard\"\": 4", "dp") == "4");
+  const std::string length = "\"\"seq_len\"\": 4096, ";
+  CHECK(said(length + "\"\"gbs\"\": \"\"2.95M tokens\"\"", "global_batch") == "720");
+  CHECK(said(length + "\"\"gbs\"\": \"\"32768 tokens\"\"", "global_batch") == "8");
+  CHECK(said(length + "\"\"gbs\"\": \"\"64K tokens\"\"", "global_batch") == "16");
+  CHECK(said(length + "\"\"gbs\"\": \"\"tokens\"\"", "global_batch") == "tokens");
+  CHECK(said(length + "\"\"gbs\"\": \"\"many tokens\"\"", "global_batch") == "many tokens");
+  CHECK(said("\"\"gbs\"\": \"\"2M tokens\"\"", "global_batch") == "2M tokens");
+}
+
 TEST_CASE("cases: samples that several GPUs share", "[unit][io]") {
   const auto of = [](const std::string& batch, const std::string& extra) {
     return read("a1,g,paper,GPT,PyTorch,FP32,V100,8,2,16,,," + batch + ",tp," + extra + ",step_ms,5,\n");

@@ -434,3 +434,40 @@ TEST_CASE("language cases: Megatron-LM since it has a core, by date or by GPUs t
   CHECK(overlap("Megatron-LM", "H100-SXM5-80GB") == "1 fp32");
   CHECK(overlap("Megatron-LM", "NVIDIA GB200") == "1 fp32");
 }
+
+TEST_CASE("language cases: replicas that do not count those that share experts", "[unit][whatif]") {
+  io::Case one = gpt();
+  one.extra = {{"layers", "4"},  {"hidden", "256"}, {"heads", "4"}, {"vocab", "50257"}, {"seq_len", "128"},
+               {"experts", "8"}, {"top_k", "2"},    {"ep", "4"},    {"dp", "2"},        {"micro_batch", "2"}};
+  CHECK(said(one, "parallel.data") == "8");
+  one.extra["dp"] = "8";
+  CHECK(said(one, "parallel.data") == "8");
+  one.extra["ep"] = "2";
+  one.extra["dp"] = "2";
+  CHECK(said(one, "parallel.data") == "2");  // refused later, for 8 GPUs are not 2
+}
+
+TEST_CASE("language cases: a batch that is that of a GPU is a pass's", "[unit][whatif]") {
+  io::Case one = gpt();
+  one.extra = {{"layers", "4"}, {"hidden", "256"}, {"heads", "4"},      {"vocab", "50257"}, {"seq_len", "128"},
+               {"tp", "4"},     {"dp", "2"},       {"batch_size", "4"}, {"grad_accum", "8"}};
+  one.batch_per_gpu = 4;
+  CHECK(said(one, "batch") == "4");
+  CHECK(said(one, "global_batch") == "64");
+  one.extra["batch_size"] = "256";  // of all
+  CHECK(said(one, "global_batch") == "256");
+}
+
+TEST_CASE("language cases: the width between Llama's products by its own rule", "[unit][whatif]") {
+  io::Case one = gpt();
+  one.extra["ffn_dim_multiplier"] = "1.3";
+  one.extra["hidden"] = "4096";
+  CHECK(gated_size(one, "ffn", 1) == 14336);  // Llama 3 8B
+  one.extra["hidden"] = "5120";
+  CHECK(gated_size(one, "ffn", 1) == 17920);
+  one.extra["multiple_of"] = "4096";
+  one.extra["hidden"] = "8192";
+  CHECK(gated_size(one, "ffn", 1) == 28672);  // Llama 3 70B
+  one.extra["ffn"] = "1000";
+  CHECK(gated_size(one, "ffn", 1) == 1000);
+}

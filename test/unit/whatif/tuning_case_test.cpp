@@ -226,3 +226,22 @@ TEST_CASE("case: blocks in brackets are computed again", "[unit][whatif]") {
   CHECK(with("activation_checkpointing", "every layer", "parallel.recompute") == "full");
   CHECK(with("activation_checkpointing", "no block", "parallel.recompute") == "");
 }
+
+TEST_CASE("case: two cards that NVLink joins", "[unit][whatif]") {
+  io::Case one = row();
+  one.gpu = "RTX 3090";
+  one.nodes = 1;
+  one.gpus_per_node = one.total_gpus = 2;
+  const auto joined = [&](const char* inside) {
+    one.intra_interconnect = inside;
+    return said(one, "gpu_interconnect");
+  };
+  CHECK(joined("") == "");
+  CHECK(joined("NVLink (NV4)") == "nvlink");
+  CHECK(joined("NVLink bridge") == "nvlink");
+  CHECK(joined("NVLink disabled") == "");
+  CHECK(joined("no NVLink") == "");
+  CHECK(joined("PCIe 4.0, without NVLink") == "");
+  one.gpus_per_node = one.total_gpus = 4;
+  CHECK(joined("NVLink (NV4)") == "");
+}
