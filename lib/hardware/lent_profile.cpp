@@ -44,27 +44,32 @@ std::optional<ComputeRate> rate_of_one(const Gpu& gpu, Precision precision) {
   return *peak / static_cast<double>(gpu.sm_count);
 }
 
-/// Makes long kernels take `times` as long as before clocks fall: if that is longer they fall so far, else all kernels
-/// are quicker, up to the peak.
-template <typename Parts>
-void take(double times, double& slowdown, Parts& parts) {
-  slowdown = std::max(0.0, times - 1);
-  for (auto& part : parts) {
-    part.efficiency = std::max(part.efficiency, std::min(1.0, part.efficiency / std::min(1.0, times)));
-  }
-}
-
 /// Clocks that go beyond those of the peak are not lent.
 std::optional<double> own_share(const Gpu& borrower, Precision precision) {
   const auto share = sustained_share(borrower, precision);
   return share ? std::optional(std::min(1.0, *share)) : std::nullopt;
 }
 
+/// Makes a large product take `times` what it would at the peak, no less: long rows of k cost less, then prologues,
+/// then all tiles are quicker.
+void quicken(double times, GemmCurve& curve) {
+  double best = 0;
+  for (const GemmCurve::Tile& tile : curve.tiles) best = std::max(best, tile.efficiency);
+  const double prologue = 1 + curve.prologue_steps / kLargeProduct;
+  const double doublings = std::max(0.0, std::log2(kLargeProduct / curve.long_k));
+  if (doublings > 0) curve.long_k_slowdown = std::max(0.0, times * best / prologue - 1) / doublings;
+  if (times * best < prologue) curve.prologue_steps = std::max(0.0, times * best - 1) * kLargeProduct;
+  const double faster = std::max(1.0, 1 / (times * best));
+  for (GemmCurve::Tile& tile : curve.tiles) tile.efficiency *= faster;
+}
+
 /// By the borrower's own large products; false: nobody timed them.
 bool by_own(const Gpu& borrower, GemmCurve& curve, Precision precision) {
   const auto share = own_share(borrower, precision);
   if (!share || curve.tiles.empty()) return false;
-  take(1 / (*share * large_product(curve)), curve.sustained_slowdown, curve.tiles);
+  const double times = 1 / *share;
+  curve.sustained_slowdown = std::max(0.0, times / large_product(curve) - 1);
+  if (times < large_product(curve)) quicken(times, curve);
   return true;
 }
 
@@ -78,7 +83,11 @@ bool by_own(const GpuProfile& profile, const Gpu& lender, const Gpu& borrower, A
   double best = 0;
   for (const AttentionCurve::Width& width : curve.widths) best = std::max(best, width.efficiency);
   const double beside = std::max(0.0, (1 + curve.sustained_slowdown) / best - *products);
-  take(best * (1 / *share + beside * (*now / *before)), curve.sustained_slowdown, curve.widths);
+  const double times = best * (1 / *share + beside * (*now / *before));
+  curve.sustained_slowdown = std::max(0.0, times - 1);
+  for (AttentionCurve::Width& width : curve.widths) {
+    width.efficiency = std::max(width.efficiency, std::min(1.0, width.efficiency / std::min(1.0, times)));
+  }
   return true;
 }
 

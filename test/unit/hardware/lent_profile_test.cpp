@@ -82,8 +82,10 @@ TEST_CASE("lent profile: a borrower that reaches more of its peak has more effic
   const auto by_watts = lent(own, lender, cut);
   CHECK(by_watts->gemms.front().sustained_slowdown == 0);
   const double product = (1 + 256.0 / 8192) / 0.8;
-  CHECK(by_watts->gemms.front().tiles[0].efficiency == Approx(0.6 * 0.96 * product));
-  CHECK(by_watts->gemms.front().tiles[1].efficiency == Approx(0.8 * 0.96 * product));
+  // Below the share without a prologue: tiles are quicker.
+  CHECK(by_watts->gemms.front().prologue_steps == 0);
+  CHECK(by_watts->gemms.front().tiles[0].efficiency == Approx(0.6 * 0.96 / 0.8));
+  CHECK(by_watts->gemms.front().tiles[1].efficiency == Approx(0.96));
   CHECK(by_watts->attention.front().sustained_slowdown == 0);
   CHECK(by_watts->attention.front().widths[1].efficiency == 0.6);
   cut.sm_count = 78;
@@ -93,11 +95,26 @@ TEST_CASE("lent profile: a borrower that reaches more of its peak has more effic
   CHECK(lent_to->attention.front().sustained_slowdown == 0);
   CHECK(lent_to->attention.front().widths[1].efficiency == Approx(1 / takes));
   CHECK(lent_to->attention.front().widths[0].efficiency == Approx(0.4 / 0.6 / takes));
-  // No clock beyond that of the peak, no tile beyond it.
+  // No clock beyond that of the peak.
   Gpu boosted = gpu(148, 400);
   boosted.sustained.set(Precision::kFp32, 1.06);
-  CHECK(lent(own, lender, boosted)->gemms.front().tiles[1].efficiency == 1);
-  CHECK(lent(own, lender, boosted)->gemms.front().tiles[0].efficiency == Approx(0.6 * product));
+  CHECK(lent(own, lender, boosted)->gemms.front().tiles[1].efficiency == Approx(1));
+  // What long rows cost goes first, then a part of the prologue: a large product takes 1 / 0.75 each time.
+  GpuProfile slow = made;
+  slow.gemms.front().long_k = 1024;
+  slow.gemms.front().long_k_slowdown = 0.1;
+  Gpu near = gpu(148, 400);
+  near.sustained.set(Precision::kFp32, 0.75);
+  const GemmCurve less = lent(std::make_shared<const GpuProfile>(slow), lender, near)->gemms.front();
+  CHECK(less.tiles[1].efficiency == 0.8);
+  CHECK(less.prologue_steps == 256);
+  CHECK((1 + 256.0 / 8192) * (1 + 3 * less.long_k_slowdown) / 0.8 == Approx(1 / 0.75));
+  Gpu nearer = gpu(148, 400);
+  nearer.sustained.set(Precision::kFp32, 0.79);
+  const GemmCurve least = lent(std::make_shared<const GpuProfile>(slow), lender, nearer)->gemms.front();
+  CHECK(least.long_k_slowdown == 0);
+  CHECK(least.tiles[1].efficiency == 0.8);
+  CHECK((1 + least.prologue_steps / 8192) / 0.8 == Approx(1 / 0.79));
   // As many multiprocessors at as much of the peak as the lender's products reach: as slow as the lender's.
   Gpu alike = lender;
   alike.sustained.set(Precision::kFp32, 1 / (1.1 * product));
