@@ -13,10 +13,11 @@
 //   t      = (1 + prologue_steps / 8192) (1 + long_k_slowdown max(0, log2(8192 / long_k))) / best tile's efficiency
 //   1 + s' = 1 / (share t)
 // and where that is below 1 s' is 0 and what the lender loses is less on the borrower, until such a product takes
-// 1 / share: first what long rows of k cost, then the prologue, then all tiles are more efficient. A share above 1 counts
-// as 1, so that nothing is beyond the peak. L4, whose 72 W hold 53 of 121 TFLOP/s, by A40's fp16 curve (0.92): s' = 1.1,
-// as much less as its prologue takes. H20, which reaches 142 of 148 TFLOP/s, by an H200's bf16 curve (t = 1.037 1.083 /
-// 0.996): t = 1.043, so that long rows cost 0.0004 a doubling instead of 0.027.
+// 1 / share: first what long rows of k cost, then the prologue, then all tiles are more efficient. A share above 1
+// counts as 1, so that nothing is beyond the peak. L4, whose 72 W hold 53 of 121 TFLOP/s, by A40's fp16 curve (0.92):
+// s' = 1.1, as much less as its prologue takes. H20, which reaches 142 of 148 TFLOP/s, by an H200's bf16 curve, whose
+// best tile has 0.996 and whose prologue 303 steps: t becomes 1.043, long rows cost 0.0004 a doubling instead of 0.027.
+//
 // Attention takes q times longer than products of as many FLOPs would at the peak, for its exponentials and what else
 // multiprocessors do one after another; that is theirs, whatever the rate of their tensor cores:
 //   q = (1 + s) / efficiency - t (1 + s of products)           at the best width

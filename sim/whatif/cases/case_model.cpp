@@ -15,9 +15,9 @@
 #include "cases/case_software.h"
 #include "cases/case_text.h"
 #include "cases/framework_name.h"
-#include "ddlsim/support/quantity_io.h"
 #include "cases/language_case.h"
 #include "ddlsim/importers/hf_config.h"
+#include "ddlsim/support/quantity_io.h"
 #include "ddlsim/workload/blocks.h"
 
 namespace ddlsim::whatif {
