@@ -282,7 +282,8 @@ std::int64_t gated_size(const io::Case& one, std::string_view key, std::int64_t 
   const auto multiplier = parse_number(one.said("ffn_dim_multiplier").value_or(""));
   if (hidden && multiplier && *multiplier > 0 && *multiplier < 100 && !one.said(key)) {
     const std::int64_t unit = count_or(one, "multiple_of", 256);
-    const double width = *multiplier * static_cast<double>(8 * *hidden / 3);
+    const std::int64_t two_thirds = 8 * *hidden / 3;
+    const double width = *multiplier * static_cast<double>(two_thirds);
     return static_cast<std::int64_t>(std::ceil(width / static_cast<double>(unit))) * unit;
   }
   const std::int64_t size = count_or(one, key, otherwise);

@@ -55,7 +55,7 @@ bool says_size_of(const std::string& inside, const workload::Model& model) {
 Expected<hardware::Gpu> CaseReader::gpu_of(const io::Case& one) const {
   auto gpu = catalog_.gpu(one.gpu);
   if (gpu) return gpu;
-  if (const auto plain = catalog_.gpu(without_maker(one.gpu))) return plain;
+  if (auto plain = catalog_.gpu(without_maker(one.gpu))) return plain;
   if (const auto node = catalog_.node(one.gpu)) return node->gpu;
   const std::string name = lower_case(one.gpu);
   if (name.starts_with("dgx-") || name.starts_with("dgx ")) {
@@ -81,7 +81,7 @@ std::string CaseReader::model_name(const io::Case& one) const {
   // Brackets may name another model, or another size of it: those that are left out say how it was trained.
   std::string inside = lower_case(std::string_view(one.model).substr(bracket + 2));
   for (const std::size_t end : {inside.find(')'), inside.find(',')}) {
-    const std::string size = shorter + " " + inside.substr(0, end);
+    std::string size = shorter + " " + inside.substr(0, end);
     if (known(size)) return size;
   }
   if (!known(shorter)) {
