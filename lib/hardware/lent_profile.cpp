@@ -1,9 +1,10 @@
 #include "ddlsim/hardware/lent_profile.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
+
+#include "ddlsim/support/portable_math.h"
 
 namespace ddlsim::hardware {
 namespace {
@@ -20,12 +21,21 @@ double power_of(const Gpu& lender, const Gpu& borrower, Precision precision) {
 
 double relieved(double slowdown, double power) { return std::max(0.0, (1 + slowdown) * power - 1); }
 
+/// Of tiles, or of widths.
+template <typename Parts>
+double best_efficiency(const Parts& parts) {
+  double best = 0;
+  for (const auto& part : parts) best = std::max(best, part.efficiency);
+  return best;
+}
+
+/// How often a large product's k is twice as long as rows that cost no more.
+double doublings(const GemmCurve& curve) { return std::max(0.0, portable_log2(kLargeProduct / curve.long_k)); }
+
 /// What large products take before clocks fall, in times of the peak's.
 double large_product(const GemmCurve& curve) {
-  double best = 0;
-  for (const GemmCurve::Tile& tile : curve.tiles) best = std::max(best, tile.efficiency);
-  const double long_k = curve.long_k_slowdown * std::max(0.0, std::log2(kLargeProduct / curve.long_k));
-  return (1 + curve.prologue_steps / kLargeProduct) * (1 + long_k) / best;
+  const double long_k = curve.long_k_slowdown * doublings(curve);
+  return (1 + curve.prologue_steps / kLargeProduct) * (1 + long_k) / best_efficiency(curve.tiles);
 }
 
 /// The same of one GPU's single products; nothing: no curve of them.
@@ -53,11 +63,10 @@ std::optional<double> own_share(const Gpu& borrower, Precision precision) {
 /// Makes a large product take `times` what it would at the peak, no less: long rows of k cost less, then prologues,
 /// then all tiles are quicker.
 void quicken(double times, GemmCurve& curve) {
-  double best = 0;
-  for (const GemmCurve::Tile& tile : curve.tiles) best = std::max(best, tile.efficiency);
+  const double best = best_efficiency(curve.tiles);
   const double prologue = 1 + curve.prologue_steps / kLargeProduct;
-  const double doublings = std::max(0.0, std::log2(kLargeProduct / curve.long_k));
-  if (doublings > 0) curve.long_k_slowdown = std::max(0.0, times * best / prologue - 1) / doublings;
+  const double longer = doublings(curve);
+  if (longer > 0) curve.long_k_slowdown = std::max(0.0, times * best / prologue - 1) / longer;
   if (times * best < prologue) curve.prologue_steps = std::max(0.0, times * best - 1) * kLargeProduct;
   const double faster = std::max(1.0, 1 / (times * best));
   for (GemmCurve::Tile& tile : curve.tiles) tile.efficiency *= faster;
@@ -80,8 +89,7 @@ bool by_own(const GpuProfile& profile, const Gpu& lender, const Gpu& borrower, A
   const auto before = rate_of_one(lender, curve.precision);
   const auto now = rate_of_one(borrower, curve.precision);
   if (!share || !products || !before || !now || curve.widths.empty()) return false;
-  double best = 0;
-  for (const AttentionCurve::Width& width : curve.widths) best = std::max(best, width.efficiency);
+  const double best = best_efficiency(curve.widths);
   const double beside = std::max(0.0, (1 + curve.sustained_slowdown) / best - *products);
   const double times = best * (1 / *share + beside * (*now / *before));
   curve.sustained_slowdown = std::max(0.0, times - 1);
