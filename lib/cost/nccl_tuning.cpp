@@ -53,6 +53,10 @@ double nvlink_share(GpuGeneration generation) {
   return 0.8;
 }
 
+/// Of AMD's xGMI, where CRC and protocol leave 45 to 48 of 64 GB/s, and the slowest of a GPU's links bounds RCCL
+/// (rocm.blogs.amd.com, "Understanding RCCL Bandwidth and xGMI Performance on AMD Instinct MI300X", March 2025, whose
+/// TransferBench has 45.2 GB/s there; rings of MI300X reach 310 to 330 of 448 GB/s).
+constexpr double kXgmiShare = 45.2 / 64;
 constexpr double kSocketShare = 10.0 / 15.754;         // between two sockets of PCIe 3.0's day; later ones keep pace
 constexpr double kHostMemoryShare = kPcieShare / 2.0;  // in and out again over the host's links (assumed)
 constexpr double kInfinibandShare = 12.0 / 12.5;
@@ -75,7 +79,7 @@ double intra_share(const Communicator& c) {
   switch (c.fabric) {
     case GpuFabric::kNvswitch:
     case GpuFabric::kNvlinkMesh:
-    case GpuFabric::kNvlinkBridge: return nvlink_share(c.generation);
+    case GpuFabric::kNvlinkBridge: return c.tuning_assumed ? kXgmiShare : nvlink_share(c.generation);
     case GpuFabric::kPcie: return c.crosses_sockets ? kSocketShare : kPcieShare;
     case GpuFabric::kHostMemory: return kHostMemoryShare;
   }

@@ -215,6 +215,20 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"img_size", "image_size"},
     {"input_size", "image_size"},
     {"year", "date"},
+    {"tuning_method", "tuning"},
+    {"tuning_type", "tuning"},
+    {"fine_tuning", "tuning"},
+    {"finetuning", "tuning"},
+    {"training", "tuning"},
+    {"training_type", "tuning"},
+    {"training_method", "tuning"},
+    {"type", "tuning"},
+    {"nccl_p2p_disable", "p2p_disabled"},
+    {"p2p_disable", "p2p_disabled"},
+    {"num_ckpt_layers", "recompute_layers"},
+    {"num_checkpointed_layers", "recompute_layers"},
+    {"recompute_num_layers", "recompute_layers"},
+    {"activation_checkpointing_layers", "recompute_layers"},
 });
 
 /// The name that tables here have for a key: "TP" is tp, "max_seq_length" seq_len, "Image size" image_size.

@@ -18,6 +18,7 @@
 #include "file_name.h"
 #include "gpu_name.h"
 #include "known_names.h"
+#include "model_name.h"
 #include "near_profiles.h"
 
 namespace ddlsim::io {
@@ -174,7 +175,12 @@ std::vector<std::string> Catalog::aliases_of(Kind kind, std::string_view id) con
 }
 
 std::optional<fs::path> Catalog::look_up(Kind kind, std::string_view name) const {
-  if (auto exact = look_up_exactly(kind, name); exact || kind != Kind::kGpus) return exact;
+  if (auto exact = look_up_exactly(kind, name)) return exact;
+  if (kind == Kind::kModels) {
+    const auto shorter = less_of_release(name);
+    return shorter ? look_up(kind, *shorter) : std::nullopt;
+  }
+  if (kind != Kind::kGpus) return std::nullopt;
   // "H100 (PCIe)" is H100 PCIe; clocks, power and the server it stands in are not its name: "V100-SXM3-32GB (450W)".
   std::string spaced;
   std::string bare;

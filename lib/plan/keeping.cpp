@@ -92,9 +92,10 @@ Plainly with_recomputation(const Job& job, const StepPlan& plan, const Activatio
   const bool per_op = job.parallel.recompute == Recompute::kPerOp;
   if (!per_op && job.parallel.recompute != Recompute::kFull) return plain;
   const auto every = per_op ? 1 : static_cast<std::size_t>(std::max<std::int64_t>(job.parallel.recompute_every, 1));
+  const auto again = per_op ? 1 : static_cast<std::size_t>(std::max<std::int64_t>(job.parallel.recompute_first, 1));
   std::size_t bodies = 0;
   for (const workload::Block& one : blocks) {
-    if (!one.body || bodies++ % every != 0) continue;
+    if (!one.body || bodies++ % every >= again) continue;
     const std::size_t first = one.first;
     const std::size_t last = one.first + one.count;
     const DataSize input = between_layers(job, elements_of(layers[first].in));
@@ -113,7 +114,8 @@ const Plainly& kept_by(const Job& job, const StepPlan& plan, Memo& memo) {
   const KeptKey key{.model = plan.model.get(),
                     .cut = activation_cut_of(job),
                     .recompute = job.parallel.recompute,
-                    .recompute_every = job.parallel.recompute_every};
+                    .recompute_every = job.parallel.recompute_every,
+                    .recompute_first = job.parallel.recompute_first};
   auto found = memo.kept.find(key);
   if (found == memo.kept.end()) {
     found = memo.kept.emplace(key, with_recomputation(job, plan, key.cut, blocks_in(plan.model, memo).blocks)).first;

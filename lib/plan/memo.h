@@ -30,6 +30,7 @@ struct CutKey {
   bool copies = false;  // of a tied head
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;
+  std::int64_t recompute_first = 1;
   bool recompute_stops = false;
   bool scaled_products = false;  // of 8 or 4 bits
   workload::Adapters adapters;
@@ -78,6 +79,7 @@ struct KeptKey {
   ActivationCut cut;
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_every = 1;
+  std::int64_t recompute_first = 1;
 
   friend auto operator<=>(const KeptKey&, const KeptKey&) = default;
 };

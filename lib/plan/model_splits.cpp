@@ -195,11 +195,12 @@ class Splitting {
     const bool stage = job_.parallel.recompute == Recompute::kStage;
     const bool whole = per_op || stage || job_.parallel.recompute == Recompute::kFull;
     const std::int64_t every = per_op ? 1 : job_.parallel.recompute_every;
+    const std::int64_t first = per_op ? 1 : job_.parallel.recompute_first;
     std::vector<bool> again(layers.size(), stage);
     std::vector<bool> spared(layers.size());
     std::int64_t number = 0;
     for (const workload::Block& block : split_.blocks) {
-      if (!block.body || !whole || stage || number++ % every != 0) continue;
+      if (!block.body || !whole || stage || number++ % every >= first) continue;
       const std::size_t end = block.first + block.count;
       const std::vector<bool> kept = per_op ? kept_per_op(layers_of(block), job_.precision) : std::vector<bool>{};
       for (std::size_t i = block.first; i < end; ++i) again[i] = !per_op || !kept[i - block.first];
@@ -279,6 +280,7 @@ Expected<SplitModel> split_model(const Job& job, const StepPlan& plan, Memo& mem
                    .copies = parallel.pipeline > 1,
                    .recompute = parallel.recompute,
                    .recompute_every = parallel.recompute_every,
+                   .recompute_first = parallel.recompute_first,
                    .recompute_stops = parallel.recompute_stops,
                    .scaled_products = is_cast(job.precision),
                    .adapters = adapters_of(job),

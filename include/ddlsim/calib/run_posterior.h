@@ -59,7 +59,7 @@
 namespace ddlsim::calib {
 
 /// Numbers that tell one split of a model from another; 0s: the model is whole.
-using RunSplit = std::array<std::int64_t, 13>;
+using RunSplit = std::array<std::int64_t, 14>;
 
 struct RunPoint {
   std::int64_t gpus_per_server = 1;

@@ -6,8 +6,9 @@
 //                           gate and up product; mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, kimi_k2:
 //                           mixtures of experts; DeepSeek's latent attention as its five products and two norms;
 //                           qwen3_vl_text, qwen3_vl_moe_text, mimo, minimax_m2 (a norm of all heads), gpt_oss (sinks,
-//                           biases, every other block windowed), llama4_text (chunks, a shared expert), deepseek_v32
-//                           and glm_moe_dsa (an indexer chooses keys)
+//                           biases, every other block windowed), llama4_text (chunks, a shared expert), glm4_moe,
+//                           olmoe, smollm3 (every fourth block without positions), deepseek_v32 and glm_moe_dsa (an
+//                           indexer chooses keys)
 //   hybrids                 qwen3_next, qwen3_5_text, qwen3_5_moe_text: gated delta rule and gated attention;
 //                           nemotron_h: Mamba-2, attention, MLP and experts by the letters of its pattern
 //   blocks of many sizes    gemma4_text (wider heads without values in every sixth, experts beside the MLP);

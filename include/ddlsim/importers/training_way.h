@@ -12,6 +12,8 @@
 #include <optional>
 #include <string_view>
 
+#include "ddlsim/support/units.h"
+
 namespace ddlsim::importers {
 
 /// What a framework sends beside kernels.
@@ -56,5 +58,16 @@ struct TrainingWay {
 /// engine runs either, and for OneFlow, whose BERT has residual sums fused and nothing else (OneFlow-Benchmark
 /// LanguageModeling/BERT/util.py: enable_fuse_add_to_output).
 [[nodiscard]] std::optional<bool> runs_fused_blocks(std::string_view framework);
+
+/// Between two kernels that the CPU issues, of frameworks whose blocks are trees of Python modules, each with checks,
+/// autograd functions and streams of its own (Megatron's with TransformerEngine, nanotron's): a pass of few tokens
+/// waits for them. Three times what eager PyTorch takes a kernel: `none` of their rows whose passes wait (five sources,
+/// 2021 to 2026) is best at 60 to 80 us, and 20 us is half as long as measured (bench/accuracy/README.md). Nothing for
+/// others. A job under CUDA graphs waits for no launch (plan::Job).
+[[nodiscard]] std::optional<Time> module_launch_interval(std::string_view framework);
+
+/// Whether a framework had passes of one step whose gradients add up at that time, without pipelines: Megatron-LM since
+/// v2.0 (December 2020); others had, or nobody asks.
+[[nodiscard]] bool accumulates(std::string_view framework, double year = kNewest);
 
 }  // namespace ddlsim::importers

@@ -176,7 +176,9 @@ struct Parallel {
   bool gather_fp8 = false;       // weights are gathered in 8 bits (Megatron's --fp8-param-gather)
 
   Recompute recompute = Recompute::kNone;
-  std::int64_t recompute_every = 1;  // full: of so many blocks one is computed again
+  std::int64_t recompute_every = 1;  // full: of every so many blocks
+  std::int64_t recompute_first = 1;  // so many first are computed again (Megatron's --recompute-method block: of the
+                                     // blocks of a stage)
   /// per-op, full: up to the input of a block's last product, whose output no gradient needs (PyTorch's checkpoint
   /// since 2.1, set_checkpoint_early_stop); else the whole block (Megatron-LM).
   bool recompute_stops = false;

@@ -31,7 +31,7 @@ struct Traits {
   bool sandwich = false;                                        // norms behind attention and MLP as well
   bool fused = false;                                           // one matrix for q, k, v, one for gate and up
   bool gemma = false;                                           // tied, and the embedding scaled
-  enum class Mixture { kNone, kMixtral, kQwen, kDeepseek, kLlama4 } mixture = Mixture::kNone;
+  enum class Mixture { kNone, kMixtral, kOlmoe, kQwen, kGlm, kDeepseek, kLlama4 } mixture = Mixture::kNone;
   bool whole_norm = false;  // a norm of all heads' queries at once, and one of the keys
   ClassSizes usual{};
   bool oss = false;  // gpt_oss: sinks, biases everywhere, every other block windowed
@@ -83,6 +83,12 @@ constexpr std::array kTraits{
            .usual = {.kv_heads = 8, .width = 128}},
     Traits{.model_type = "deepseek_v32", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
     Traits{.model_type = "glm_moe_dsa", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
+    Traits{.model_type = "glm4_moe", .bias = Traits::Bias::kQkv, .mixture = Traits::Mixture::kGlm},
+    Traits{.model_type = "olmoe",
+           .bias = Traits::Bias::kStated,
+           .mixture = Traits::Mixture::kOlmoe,
+           .whole_norm = true},
+    Traits{.model_type = "smollm3", .bias = Traits::Bias::kStated, .usual = {.kv_heads = 4}},
     Traits{.model_type = "kimi_k2", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
 };
 
@@ -115,6 +121,7 @@ class Decoder {
     read_attention();
     read_windows();
     if (llama4_) read_chunks();
+    if (traits.model_type == "smollm3") read_rotated();
     if (const auto more =
             config_.optional_size(latent_ ? "index_n_heads" : "num_nextn_predict_layers", {0, kLargestSize});
         more) {
@@ -158,7 +165,9 @@ class Decoder {
   void read_attention() {
     bias_ = traits_.bias == Traits::Bias::kStated && config_.flag_or("attention_bias", traits_.oss);
     qkv_bias_ = bias_;
-    if (traits_.bias == Traits::Bias::kQkv) qkv_bias_ = config_.flag_or("qkv_bias", true);
+    const bool glm = traits_.mixture == Traits::Mixture::kGlm;
+    if (traits_.bias == Traits::Bias::kQkv) qkv_bias_ = config_.flag_or(glm ? "attention_bias" : "qkv_bias", !glm);
+    head_norm_ = traits_.qk_norm || (glm && config_.flag_or("use_qk_norm", false));
     mlp_bias_ = traits_.model_type == "llama" && config_.flag_or("mlp_bias", false);
     if (latent_) {
       query_rank_ = config_.optional_size("q_lora_rank");
@@ -211,6 +220,11 @@ class Decoder {
   void read_chunks() {
     chunk_ = config_.size_or("attention_chunk_size", 8192);
     bare_norm_ = config_.flag_or("use_qk_norm", true);
+    read_rotated();
+  }
+
+  /// Blocks without positions: as listed, else every fourth.
+  void read_rotated() {
     const std::vector<std::int64_t> stated = config_.counts("no_rope_layers");
     const std::int64_t every = config_.size_or("no_rope_layer_interval", 4);
     if (!stated.empty() && static_cast<std::int64_t>(stated.size()) != blocks_) {
@@ -245,8 +259,10 @@ class Decoder {
   }
 
   void read_mixture() {
+    const bool olmoe = traits_.mixture == Traits::Mixture::kOlmoe;
+    const bool routed = latent_ || traits_.mixture == Traits::Mixture::kGlm;
     const char* count = traits_.mixture == Traits::Mixture::kMixtral || llama4_ ? "num_local_experts"
-                        : latent_                                               ? "n_routed_experts"
+                        : routed                                                ? "n_routed_experts"
                                                                                 : "num_experts";
     mixture_.experts.experts = config_.size(count, {1, kMostExperts});
     mixture_.experts.active = config_.size("num_experts_per_tok", {1, kMostExperts});
@@ -257,7 +273,7 @@ class Decoder {
     mixture_.experts.width = inner_;
     mixture_.experts.bias = traits_.oss;
     mixture_.router_bias = traits_.oss;
-    if (traits_.mixture == Traits::Mixture::kMixtral) return;
+    if (traits_.mixture == Traits::Mixture::kMixtral || olmoe) return;
     if (llama4_) {
       mixture_.shared_width = inner_;
       inner_ = config_.size_or("intermediate_size_mlp", inner_);
@@ -266,14 +282,15 @@ class Decoder {
       return;
     }
     mixture_.experts.width = config_.size("moe_intermediate_size");
-    if (latent_) {
+    if (routed) {
       mixture_.shared_width = mixture_.experts.width * config_.size_or("n_shared_experts", 0, {0, kMostExperts});
       // The bias that balances experts without a loss term: a parameter of modeling_deepseek.py, though never trained.
       const bool v2 = traits_.model_type == "deepseek_v2";
       mixture_.router_bias = config_.text_or("topk_method", v2 ? "greedy" : "noaux_tc") == "noaux_tc";
       mixture_.first = config_.size_or("first_k_dense_replace", 0, {0, kLargestSize});
       mixture_.every = config_.size_or("moe_layer_freq", 1);
-      if (const auto more = config_.optional_size("num_nextn_predict_layers", {0, kMostBlocks}); more && *more > 0) {
+      const auto more = latent_ ? config_.optional_size("num_nextn_predict_layers", {0, kMostBlocks}) : std::nullopt;
+      if (more && *more > 0) {
         notes_.push_back(fmt::format("The multi-token-prediction module ({} block) is left out.", *more));
       }
       return;
@@ -338,7 +355,7 @@ class Decoder {
       stack_.add_on({hidden_}, "linear", wl::Linear{.out = keys, .bias = qkv_bias_}, "k_proj");
       stack_.add_on({hidden_}, "linear", wl::Linear{.out = keys, .bias = qkv_bias_}, "v_proj");
     }
-    if (traits_.qk_norm) {
+    if (head_norm_) {
       stack_.add_on({heads_, width_}, "rmsnorm", wl::RmsNorm{}, "q_norm");
       stack_.add_on({kv_heads_, width_}, "rmsnorm", wl::RmsNorm{}, "k_norm");
     }
@@ -423,6 +440,7 @@ class Decoder {
   bool qkv_bias_ = false;
   bool mlp_bias_ = false;
   bool llama4_ = false;
+  bool head_norm_ = false;
   bool whole_norm_ = traits_.whole_norm;
   bool bare_norm_ = false;
   std::int64_t chunk_ = 0;

@@ -123,6 +123,9 @@ void assume_software(std::string_view framework, Builder& out) {
                                                     : "single operators unless compiled";
     out.assume("software.fused", *fused ? "yes" : "no", fmt::format("{}, {}", kernels, why));
   }
+  if (const auto interval = module_launch_interval(framework)) {
+    out.assume("launch_interval", to_text(*interval), fmt::format("its modules, {}", why));
+  }
   const std::string_view attention = way_of(framework).attention;
   if (attention != "best") out.assume("software.attention", std::string(attention), why);
 }

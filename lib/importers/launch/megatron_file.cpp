@@ -366,14 +366,11 @@ class MegatronReader {
     const std::int64_t own = layers && parts > 0 ? *layers / parts : 0;
     const char* const whose = chunks_.value_or(1) > 1 ? "virtual stage" : "stage";
     if (!count || own == 0) {
-      out_.ask("parallel.recompute_every", "--recompute-method block: of how many blocks is one computed again?");
-    } else if (*count < own && own % *count == 0) {
-      out_.set("parallel.recompute_every", own / *count,
-               fmt::format("{} of a {}'s {} blocks", found->words(), whose, own), found->where);
+      out_.ask("parallel.recompute_first", "--recompute-method block: how many blocks of a stage are computed again?");
     } else if (*count < own) {
-      out_.ask("parallel.recompute_every",
-               fmt::format("{} of a {}'s {} blocks: of how many is one computed again?", found->words(), whose, own),
-               found->where);
+      const std::string of = fmt::format("{} of a {}'s {} blocks", found->words(), whose, own);
+      out_.set("parallel.recompute_every", own, of, found->where);
+      out_.set("parallel.recompute_first", *count, of, found->where);
     }
   }
 

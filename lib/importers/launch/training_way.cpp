@@ -111,6 +111,18 @@ const TrainingWay& way_of(std::string_view framework, double year) {
 
 bool syncs_stages_once(std::string_view framework) { return names_all(framework, "torchtitan"); }
 
+std::optional<Time> module_launch_interval(std::string_view framework) {
+  const auto names = [&](std::string_view word) { return framework.find(word) != std::string_view::npos; };
+  const bool modules = names("megatron") || names("nemo") || names("nanotron") || names("sailor");
+  // AutoModel trains Hugging Face's models.
+  return modules && !names("automodel") ? std::optional(microseconds(60)) : std::nullopt;
+}
+
+bool accumulates(std::string_view framework, double year) {
+  constexpr double kSince = 2020.9;
+  return !names_all(framework, "megatron-lm") || year >= kSince;
+}
+
 std::optional<bool> runs_fused_blocks(std::string_view framework) {
   const auto names_any = [&](std::initializer_list<std::string_view> words) {
     return std::any_of(words.begin(), words.end(),

@@ -21,6 +21,8 @@
 #include "cases/framework_name.h"
 #include "cases/language_case.h"
 #include "cases/tuning_case.h"
+#include "ddlsim/importers/training_way.h"
+#include "ddlsim/workload/blocks.h"
 #include "ddlsim/workload/fusion.h"
 
 namespace ddlsim::whatif {
@@ -102,6 +104,26 @@ bool says_how_it_runs(const io::Case& one) {
   const auto shared = [&](std::string_view key) { return count_of(one, key).value_or(0) > 0; };
   return one.said("recompute") || has_adapters(one) || std::any_of(kYes.begin(), kYes.end(), affirmed) ||
          shared("zero_stage") || shared("zero") || count_of(one, "fsdp").value_or(1) > 1;
+}
+
+/// What the CPU takes between two kernels where nobody says so, of frameworks that take long.
+void launch_as_framework(const io::Case& one, Scenario& scenario) {
+  const auto interval = importers::module_launch_interval(framework_of(one));
+  if (!interval || scenario.launch_interval.origin() != Origin::kDefault) return;
+  scenario.launch_interval = Stated<Time>(*interval, Origin::kFramework);
+}
+
+/// Where a source says how many blocks of a stage are computed again, the first of them are.
+void recompute_first_blocks(const io::Case& one, Scenario& scenario) {
+  plan::Parallel& parallel = scenario.parallel;
+  const auto first = count_of(one, "recompute_layers");
+  if (!first || *first < 1 || parallel.recompute != plan::Recompute::kFull) return;
+  const std::vector<workload::Block> all = workload::blocks_of(scenario.model->layers);
+  const auto bodies = std::count_if(all.begin(), all.end(), [](const workload::Block& block) { return block.body; });
+  const std::int64_t blocks = bodies / (parallel.pipeline * parallel.virtual_stages);
+  if (*first >= blocks) return;
+  parallel.recompute_every = blocks;
+  parallel.recompute_first = *first;
 }
 
 /// A model whose attention was one kernel from its first day.
@@ -239,7 +261,7 @@ Expected<void> CaseReader::add_server(const io::Case& one, std::int64_t widest, 
     settings.push_back({"gpu_interconnect", "nvlink", one.where});
   }
   // NCCL_P2P_DISABLE takes NVLink as well: what is left goes through the host's memory.
-  if (has(text, "p2p disabled")) {
+  if (has(text, "p2p disabled") || affirms(one, "p2p_disabled")) {
     settings.push_back({"gpu_interconnect", "pcie", one.where});
     settings.push_back({"peer_to_peer", "no", one.where});
   }
@@ -403,6 +425,8 @@ Expected<Scenario> CaseReader::resolved(const io::Case& one, std::vector<Overrid
     if (!scenario) return scenario;
     if (auto run = as_run(one, *scenario); !run) return tl::unexpected<Error>(run.error());
     if (is_known_split(one)) scenario->framework = one.framework;
+    launch_as_framework(one, *scenario);
+    recompute_first_blocks(one, *scenario);
     return scenario;
   }
   auto model = language_model_of(one);
@@ -413,6 +437,8 @@ Expected<Scenario> CaseReader::resolved(const io::Case& one, std::vector<Overrid
   if (!scenario) return scenario;
   if (auto run = as_run(one, *scenario); !run) return tl::unexpected<Error>(run.error());
   scenario->framework = one.framework;
+  launch_as_framework(one, *scenario);
+  recompute_first_blocks(one, *scenario);
   return scenario;
 }
 
@@ -427,6 +453,7 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   if (builds_model(one)) return language_settings_of(one, widest);
   const bool staged = splits_model(family) && cuts_stages_alone(one);
   if (splits_model(family) && !staged) {
+    if (const auto model = catalog_.model(model_name(one)); !model) return tl::unexpected<Error>(model.error());
     return fail(ErrorCode::kUnsupported,
                 fmt::format("'{}': a split of a model whose sizes the source does not say", one.architecture));
   }

@@ -70,7 +70,9 @@ int sharing_of(const io::Case& one, int usual) {
   if (has_phrase(words, "fsdp") || has_phrase(words, "hsdp") || has_phrase(words, "zero 3")) return 3;
   if (has_phrase(words, "zero 2")) return 2;
   if (has_phrase(words, "zero 1")) return 1;
-  return words == " ddp " ? 0 : usual;
+  // In Megatron's frameworks that is data parallelism too, whose optimizer is spread over it or not.
+  const bool of_megatron = has_any(framework_of(one), {"megatron", "nemo"});
+  return words == " ddp " && !of_megatron ? 0 : usual;
 }
 
 /// What a framework sends beside kernels, as settings. `sequence`: tensor ranks cut rows too; `shares`: what of a
@@ -109,9 +111,11 @@ std::string_view recomputation_of(const io::Case& one) {
     if (says(one, key, "per operator")) return "per-op";
     if (says(one, key, "selective")) return "selective";
     if (says(one, key, "stage")) return "stage";
-    const bool said = says(one, key, "full") || says(one, key, "checkpointing") || affirms(one, key);
+    const bool said =
+        says(one, key, "full") || says(one, key, "checkpointing") || says(one, key, "recompute") || affirms(one, key);
     if (said || says(one, key, "block") || says(one, key, "layer")) return whole;
   }
+  if (count_or(one, "recompute_layers", 0) > 0) return "full";
   return "none";
 }
 
@@ -267,6 +271,8 @@ std::int64_t micro_batch_of(const io::Case& one, std::int64_t replicas) {
   const std::int64_t passes = count_of(one, "grad_accum").value_or(of_gpus ? 1 : 0);
   const auto shares = product_of({replicas, passes});
   if (global && shares && *shares > 0 && *global % *shares == 0) return *global / *shares;
+  const bool once = !importers::accumulates(framework_of(one), software_year_of(one).value_or(importers::kNewest));
+  if (once && !pipelined && global && *global % replicas == 0) return *global / replicas;
   // Megatron's examples of these sizes use 1 with pipelines of many stages; without a statement the smallest is the
   // one that always fits. Nobody has a GPU wait for the host with a model that is small.
   constexpr double kLarge = 1e9;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 #include <optional>
+#include <tuple>
 
 #include "ddlsim/calib/run_posterior.h"
 #include "ddlsim/whatif/own_runs.h"
@@ -61,6 +62,7 @@ bool keeps_kernels(const Scenario& a, const Scenario& b) {
   plan::Parallel same = a.parallel;
   same.recompute = b.parallel.recompute;
   same.recompute_every = b.parallel.recompute_every;
+  same.recompute_first = b.parallel.recompute_first;
   same.recompute_stops = b.parallel.recompute_stops;
   same.zero = b.parallel.zero;
   same.shard_ranks = b.parallel.shard_ranks;
@@ -84,7 +86,10 @@ double variance_around_kernels(const RatioSide& baseline, const RatioSide& alter
   const plan::Parallel& a = baseline.scenario->parallel;
   const plan::Parallel& b = alternative.scenario->parallel;
   double sum = 0;
-  if (a.recompute != b.recompute || a.recompute_every != b.recompute_every || a.recompute_stops != b.recompute_stops) {
+  const auto again = [](const plan::Parallel& one) {
+    return std::tuple{one.recompute, one.recompute_every, one.recompute_first, one.recompute_stops};
+  };
+  if (again(a) != again(b)) {
     sum += square(of_gpu_time(*baseline.scenario) * log_speedup);
   }
   const auto offloaded = [](const plan::Parallel& one) {

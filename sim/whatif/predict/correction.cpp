@@ -53,6 +53,7 @@ calib::RunSplit split_of(const Scenario& scenario) {
           parallel.zero,
           static_cast<std::int64_t>(parallel.recompute),
           parallel.recompute_every,
+          parallel.recompute_first,
           (parallel.offload_optimizer || parallel.offload_activations ? 1 : 0) + (parallel.offload_weights ? 1 : 0),
           scenario.batch};
 }

@@ -75,6 +75,7 @@ constexpr auto kOtherSplits = std::to_array<OtherSplit>({
     {"parallel.overlap_gather", flag<&plan::Parallel::overlap_gather>},
     {"parallel.gather_fp8", flag<&plan::Parallel::gather_fp8>},
     {"parallel.recompute_every", number<&plan::Parallel::recompute_every>},
+    {"parallel.recompute_first", number<&plan::Parallel::recompute_first>},
     {"parallel.recompute_stops", flag<&plan::Parallel::recompute_stops>},
     {"parallel.gated_fp8", flag<&plan::Parallel::gated_fp8>},
     {"parallel.overlap_tensor", flag<&plan::Parallel::overlap_tensor>},

@@ -52,9 +52,10 @@ std::pair<Time, Time> interval_as_asked(const Question& question, const answer::
 
 void widen_by_host(const Question& question, const answer::Timeline& line, std::pair<Time, Time>& interval) {
   if (!may_wait_for_launches(question, line.step)) return;
-  const auto step_with = [&](Time launch_interval) {
+  // Hosts differ as much under whatever framework.
+  const auto step_with = [&](Time usual) {
     cost::Variation host;
-    host.launch = plan::kDefaultLaunchInterval / launch_interval;
+    host.launch = plan::kDefaultLaunchInterval / usual;
     const auto laid = lay_out(question, host, answer::Detail::kParts);
     return laid ? laid->line.step : line.step;
   };
@@ -103,7 +104,8 @@ std::pair<Time, Time> staged_steps(const Question& question, Time step) {
 
 bool may_wait_for_launches(const Question& question, Time step) {
   const Scenario& scenario = question.scenario;
-  const bool open = scenario.launch_interval.origin() == Origin::kDefault && !scenario.cuda_graphs;
+  const Origin origin = scenario.launch_interval.origin();
+  const bool open = (origin == Origin::kDefault || origin == Origin::kFramework) && !scenario.cuda_graphs;
   if (!open || scenario.gpu_time_measured || scenario.model->measured || !question.plan) return false;
   constexpr double kNear = 0.8;  // of the step: casts and pieces of layers are launched as well
   const double slower = plan::kLongLaunchInterval / plan::kDefaultLaunchInterval;

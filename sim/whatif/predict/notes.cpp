@@ -337,12 +337,14 @@ void add_kernel_notes(const Question& question, Prediction& prediction) {
                         : fmt::format("kernels' times as measured on {}", on->gpu));
   }
   if (may_wait_for_launches(question, prediction.step_time)) {
+    constexpr Time usual = plan::kDefaultLaunchInterval;
+    const Time taken = scenario.launch_interval.get();
     notes.push_back(fmt::format(
         "launches: the CPU is taken to leave {} between kernels; others leave {} to {}, and the 90 % "
         "interval reaches as far; state yours with --set launch_interval=... (`ddlsim import kineto` reads it off a "
         "trace)",
-        to_text(plan::kDefaultLaunchInterval), to_text(plan::kShortLaunchInterval),
-        to_text(plan::kLongLaunchInterval)));
+        to_text(taken), to_text(taken * (plan::kShortLaunchInterval / usual)),
+        to_text(taken * (plan::kLongLaunchInterval / usual))));
   }
   for (const workload::Layer& layer : model.layers) {
     if (layer.host == Time::zero()) continue;

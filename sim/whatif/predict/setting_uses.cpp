@@ -285,6 +285,8 @@ constexpr auto kSplitUses = std::to_array<SplitUse>({
      [](const Question& q) { return has_gates(*q.scenario.model); }},
     {"parallel.recompute_every", [](const plan::Parallel& p) { return p.recompute_every > 1; },
      [](const Question& q) { return q.scenario.parallel.recompute == plan::Recompute::kFull; }},
+    {"parallel.recompute_first", [](const plan::Parallel& p) { return p.recompute_first > 1; },
+     [](const Question& q) { return q.scenario.parallel.recompute == plan::Recompute::kFull; }},
     {"parallel.expert_capacity", [](const plan::Parallel& p) { return p.expert_capacity > 0; },
      [](const Question& q) {
        plan::Parallel all = q.scenario.parallel;

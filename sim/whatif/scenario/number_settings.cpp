@@ -180,6 +180,8 @@ constexpr auto kNumbers = std::to_array<NumberSetting>({
     plain("parallel.prefetch", Kind::kCount, {0, 32}, [](const Scenario& s) { return s.parallel.prefetch; }),
     plain("parallel.recompute_every", Kind::kCount, {1, 64},
           [](const Scenario& s) { return s.parallel.recompute_every; }),
+    plain("parallel.recompute_first", Kind::kCount, {1, 64},
+          [](const Scenario& s) { return s.parallel.recompute_first; }),
     plain("parallel.lora_rank", Kind::kCount, {0, 1024}, [](const Scenario& s) { return s.parallel.lora_rank; }),
     plain("parallel.expert_servers", Kind::kCount, {0, 1024}, [](const Scenario& s) { return s.parallel.expert_servers; }),
     plain("parallel.expert_capacity", Kind::kFactor, {0.1, 64},

@@ -157,6 +157,18 @@ TEST_CASE("hf: switches of the families", "[unit][io]") {
   // Both blocks, an expert of 3 * 8 * 7 that every token goes through, and its gate of 8; biases of q, k and v.
   CHECK(parameters(decoder("qwen2_moe", moe + R"(, "shared_expert_intermediate_size": 7)")) ==
         kPlain + 2 * 16 + 2 * (384 - 288 + 168 + 8));
+  CHECK(parameters(decoder("smollm3", R"("num_key_value_heads": 2)")) == kPlain);
+  // Experts as wide as the MLP, in both blocks; norms of all heads' queries (8) and keys (4).
+  CHECK(parameters(decoder("olmoe", R"("num_experts": 3, "num_experts_per_tok": 2)")) ==
+        kPlain + 2 * (3 * 288 + 3 * 8 - 288 + 8 + 4));
+  // The second block alone: 3 experts of 3 * 8 * 5 and one that is shared, a router with a bias; norms of each head.
+  const std::string glm =
+      R"("n_routed_experts": 3, "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 5,
+         "first_k_dense_replace": 1, "attention_bias": true)";
+  CHECK(parameters(decoder("glm4_moe", glm)) == kPlain + 2 * (8 + 2 * 4) + 4 * 120 + 3 * 8 + 3 - 288);
+  CHECK(parameters(decoder("glm4_moe", glm + R"(, "use_qk_norm": true)")) -
+            parameters(decoder("glm4_moe", glm)) ==
+        2 * 2 * 2);
 }
 
 TEST_CASE("hf: what config.json leaves out is as its class has it", "[unit][io]") {

@@ -110,16 +110,19 @@ TEST_CASE("launch: megatron's own defaults are written out", "[unit][io][launch]
               "parallel.expert_tensor") == "1");
   CHECK(value(megatron("--micro-batch-size 1 --bf16 --grad-reduce-in-bf16"), "parallel.states") == "mixed-16");
   CHECK(value(megatron("--micro-batch-size 1 --recompute-activations"), "parallel.recompute") == "selective");
-  CHECK(value(megatron("--micro-batch-size 1 --recompute-granularity full --recompute-method block "
-                       "--recompute-num-layers 4 --num-layers 32 --pipeline-model-parallel-size 4"),
-              "parallel.recompute_every") == "2");
+  const LaunchImport in_blocks =
+      megatron("--micro-batch-size 1 --recompute-granularity full --recompute-method block --recompute-num-layers 3 "
+               "--num-layers 32 --pipeline-model-parallel-size 4");
+  CHECK(value(in_blocks, "parallel.recompute_every") == "8");
+  CHECK(value(in_blocks, "parallel.recompute_first") == "3");
   // So many of every virtual stage: of five all of them, of ten half.
   const std::string virtually =
       "--micro-batch-size 1 --recompute-granularity full --recompute-method block --recompute-num-layers 5 "
       "--num-layers 80 --pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage ";
   CHECK(value(megatron(virtually + "5"), "parallel.recompute") == "full");
   CHECK(value(megatron(virtually + "5"), "parallel.recompute_every") == "-");
-  CHECK(value(megatron(virtually + "10"), "parallel.recompute_every") == "2");
+  CHECK(value(megatron(virtually + "10"), "parallel.recompute_every") == "10");
+  CHECK(value(megatron(virtually + "10"), "parallel.recompute_first") == "5");
   CHECK(value(megatron("--micro-batch-size 1 --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params"),
               "parallel.zero") == "3");
   CHECK(value(megatron("--micro-batch-size 1 --use-tp-pp-dp-mapping"), "parallel.order") == "tp-cp-ep-pp-dp");

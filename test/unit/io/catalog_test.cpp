@@ -205,6 +205,24 @@ TEST_CASE("catalog: names resolve as people write them", "[unit][io]") {
   CHECK(learnt_catalog().link("PCIe 3.0 x16").value().id == "pcie3-x16");
 }
 
+TEST_CASE("catalog: how a model was released and tuned is not its name", "[unit][io]") {
+  const auto id_of = [](const char* name) {
+    CAPTURE(name);
+    const auto model = learnt_catalog().model(name);
+    return model ? (*model)->id : model.error().message;
+  };
+  CHECK(id_of("Qwen/Qwen3-30B-A3B-Instruct-2507") == "qwen3_30b_a3b");
+  CHECK(id_of("Qwen3-4B-Thinking-2507") == "qwen3_4b");
+  CHECK(id_of("somebody/Meta-Llama-3.1-8B-Instruct-SFT") == "llama_3_1_8b");
+  CHECK(id_of("llama2_70b_lora") == "llama_2_70b");
+  CHECK(id_of("mistralai/Mistral-7B-Instruct-v0.2") == "mistral_7b");
+  // Nothing that has no size is cut short: "base" is one.
+  CHECK_THAT(id_of("RNN-T base"), Contains("unknown model"));
+  CHECK_THAT(id_of("somebody/rnnt"), Contains("unknown model"));
+  CHECK_THAT(id_of("Qwen3-5B-Instruct"), Contains("unknown model"));
+  CHECK_THAT(id_of("a/b/Qwen3-4B"), Contains("unknown model"));
+}
+
 TEST_CASE("catalog: every alias finds what it stands for", "[unit][io]") {
   Names lost;
   for (const auto& [name, kind] : kKinds) {

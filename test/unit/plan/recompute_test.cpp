@@ -37,7 +37,12 @@ TEST_CASE("lower: what is computed again runs, and is summed, again", "[unit][pl
   job.parallel.recompute_every = 2;
   CHECK(work_of(lower(job).value(), false) == work_of(none, false) + block * 2.0);
   CHECK(sums(lower(job).value(), false) == 4 * 2 + 1 + 2 * 2);
-  job.parallel.recompute_every = 1;
+  // The first three of every four blocks.
+  job.parallel.recompute_every = 4;
+  job.parallel.recompute_first = 3;
+  CHECK(work_of(lower(job).value(), false) == work_of(none, false) + block * 3.0);
+  CHECK(sums(lower(job).value(), false) == 4 * 2 + 1 + 3 * 2);
+  job.parallel.recompute_every = job.parallel.recompute_first = 1;
   // A stage has what is beside its blocks as well.
   job.parallel.recompute = Recompute::kStage;
   CHECK(work_of(lower(job).value(), false) == work_of(none, false) + work_of(none, true));
