@@ -36,8 +36,9 @@ Communicator communicator_over(const hardware::Cluster& cluster, std::int64_t no
   c.transport = node.network.transport->value_or(assumed_transport(node));
   c.transport_assumed = !hardware::says_transport(node.network);
   c.intra = peers.bandwidth;
-  c.inter = cluster.network_bandwidth();
-  c.network_ports = node.network_ports;
+  c.network_ports = node.ports_near(per_node);
+  c.inter =
+      cluster.network_bandwidth() * (static_cast<double>(c.network_ports) / static_cast<double>(node.network_ports));
   c.pcie = node.pcie.bandwidth;
   c.host_share = node.host_link.bandwidth / static_cast<double>(node.most_on_one_uplink(busy));
   c.memory = node.gpu.memory_bandwidth;

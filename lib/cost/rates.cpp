@@ -89,9 +89,10 @@ Communicator communicator_of(const plan::Job& job, const plan::RankGroup& group,
   c.intra = c.intra * (job.cluster.node.peers(group.per_node()).by_nvlink() ? variation.nvlink : variation.pcie);
   c.pcie = c.pcie * variation.pcie;
   c.host_share = c.host_share * variation.pcie;
-  c.inter = c.inter * (variation.network / siblings);
   // Siblings have ports of their own where there are enough; else each a part of one.
-  const double ports = static_cast<double>(c.network_ports) / siblings;
+  const auto sending = static_cast<std::int64_t>(siblings) * group.per_node();
+  const double ports = static_cast<double>(job.cluster.node.ports_near(sending)) / siblings;
+  c.inter = c.inter * (variation.network * ports / static_cast<double>(c.network_ports));
   c.network_ports = std::max<std::int64_t>(1, static_cast<std::int64_t>(ports));
   c.intra_latency = c.intra_latency / variation.latency;
   c.inter_latency = c.inter_latency / variation.latency;

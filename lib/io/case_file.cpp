@@ -222,7 +222,6 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"training", "tuning"},
     {"training_type", "tuning"},
     {"training_method", "tuning"},
-    {"type", "tuning"},
     {"nccl_p2p_disable", "p2p_disabled"},
     {"p2p_disable", "p2p_disabled"},
     {"num_ckpt_layers", "recompute_layers"},

@@ -9,9 +9,10 @@
 namespace ddlsim::io {
 namespace {
 
-constexpr auto kSaysNothing = std::to_array<std::string_view>(
-    {"accelerator", "amd",   "ampere", "blackwell", "core",   "geforce", "gpu",    "gpus",  "hbm2",   "hbm2e",
-     "hbm3",        "hbm3e", "hopper", "instinct",  "nvidia", "radeon",  "tensor", "tesla", "turing", "volta"});
+constexpr auto kSaysNothing =
+    std::to_array<std::string_view>({"accelerator", "amd",    "ampere", "blackwell", "core",  "geforce", "gpu",
+                                     "gpus",        "hbm2",   "hbm2e",  "hbm3",      "hbm3e", "hopper",  "instinct",
+                                     "nv",          "nvidia", "radeon", "tensor",    "tesla", "turing",  "volta"});
 
 bool is_number(std::string_view word) {
   return !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
@@ -48,7 +49,8 @@ std::set<std::string> gpu_words(std::string_view name) {
       ++i;
     } else if (word.ends_with('g') && is_number(std::string_view(word).substr(0, word.size() - 1))) {
       word += 'b';
-    } else if (word.starts_with("sxm") && (word.size() == 3 || is_number(std::string_view(word).substr(3)))) {
+    } else if ((word.starts_with("sxm") || word.starts_with("smx")) &&
+               (word.size() == 3 || is_number(std::string_view(word).substr(3)))) {
       word = "sxm";
     }
     if (std::find(kSaysNothing.begin(), kSaysNothing.end(), word) == kSaysNothing.end()) kept.insert(std::move(word));

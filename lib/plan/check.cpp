@@ -104,8 +104,8 @@ Expected<void> check_values(const Parallel& parallel) {
         Count{"expert_tensor", parallel.expert_tensor, 0}, Count{"pipeline", parallel.pipeline, 1},
         Count{"virtual_stages", parallel.virtual_stages, 1}, Count{"shard_ranks", parallel.shard_ranks, 0},
         Count{"prefetch", parallel.prefetch, 0}, Count{"recompute_every", parallel.recompute_every, 1},
-        Count{"recompute_first", parallel.recompute_first, 1},
-        Count{"lora_rank", parallel.lora_rank, 0}, Count{"expert_servers", parallel.expert_servers, 0}}) {
+        Count{"recompute_first", parallel.recompute_first, 1}, Count{"lora_rank", parallel.lora_rank, 0},
+        Count{"expert_servers", parallel.expert_servers, 0}}) {
     if (one.value >= one.least) continue;
     return bad("parallel." + std::string(one.name) + " " + std::to_string(one.value),
                "valid: " + std::to_string(one.least) + " and more");

@@ -1,6 +1,7 @@
 // Links, servers, and the cluster a job runs on.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -125,6 +126,11 @@ struct Node {
   }
   /// Likewise of a network port.
   [[nodiscard]] std::int64_t switch_of_port(std::int64_t port) const { return port * pcie_uplinks / network_ports; }
+  /// Of its network ports, those near `used` of its GPUs: each has its share of them, or one that it shares. NCCL gives
+  /// a GPU no others (on GH200 servers each superchip has its own).
+  [[nodiscard]] std::int64_t ports_near(std::int64_t used) const {
+    return std::min(network_ports, used * std::max<std::int64_t>(1, network_ports / gpus));
+  }
   /// All ports of the server together, one direction.
   [[nodiscard]] Bandwidth network_bandwidth() const { return network.bandwidth * static_cast<double>(network_ports); }
 };

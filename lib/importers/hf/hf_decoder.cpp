@@ -84,10 +84,8 @@ constexpr std::array kTraits{
     Traits{.model_type = "deepseek_v32", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
     Traits{.model_type = "glm_moe_dsa", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
     Traits{.model_type = "glm4_moe", .bias = Traits::Bias::kQkv, .mixture = Traits::Mixture::kGlm},
-    Traits{.model_type = "olmoe",
-           .bias = Traits::Bias::kStated,
-           .mixture = Traits::Mixture::kOlmoe,
-           .whole_norm = true},
+    Traits{
+        .model_type = "olmoe", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kOlmoe, .whole_norm = true},
     Traits{.model_type = "smollm3", .bias = Traits::Bias::kStated, .usual = {.kv_heads = 4}},
     Traits{.model_type = "kimi_k2", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
 };

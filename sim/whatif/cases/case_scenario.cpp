@@ -174,6 +174,10 @@ std::string architecture_family(const io::Case& one) {
   std::string family = lower_case(one.architecture.substr(0, one.architecture.find('(')));
   constexpr auto kInWords = std::to_array<std::pair<std::string_view, std::string_view>>({
       {"parallelism", "parallel"},
+      {"kvstore device", "allreduce"},  // MXNet sums on the GPUs
+      {"kvstore nccl", "allreduce"},
+      {"kvstore dist_sync", "ps"},
+      {"kvstore dist_device_sync", "ps"},
       {"parameter servers", "ps"},
       {"parameter server", "ps"},
       {"parameter-servers", "ps"},
@@ -338,6 +342,9 @@ std::string CaseReader::precision_run(const io::Case& one) const {
   }
   // All of HugeCTR's submissions to MLPerf set USE_MIXED_PRECISION (training_results_v4.1, v5.1).
   if (has(lower_case(one.architecture), "embedding model parallel")) return "amp";
+  // MindSpore model_zoo/official/cv, train.py of resnet and vgg16: amp_level O2, of ResNets but under servers.
+  const bool by_mindspore = has(framework_of(one), "mindspore") && !architecture_family(one).starts_with("ps");
+  if (by_mindspore && model && has_any((*model)->id, {"resnet", "vgg"})) return "amp";
   const bool splits = gives_sizes(one) || is_known_split(one);
   const bool attends = splits || (model && (*model)->totals.attention && !convolves);
   // DeepSpeed and Megatron have other precisions than 16 bits for tests alone; nor does anybody train a billion

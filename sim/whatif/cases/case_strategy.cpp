@@ -42,7 +42,8 @@ std::string strategy_of(const io::Case& one, std::string_view family) {
     if (runs_xla(one)) return "horovod-xla";
     return horovod_of(one);
   }
-  if (has(extra, "replicated")) return "tf-replicated";
+  const bool replicated = has(extra, "replicated") || family == "replicated";  // of tf_cnn_benchmarks
+  if (replicated) return "tf-replicated";
   const bool nvidia =
       has(framework, "ngc") || has(lower_case(one.source), "deeplearningexamples") || is_submission(one);
   const bool half = precision_of(one.precision) != "fp32" && precision_of(one.precision) != "tf32";

@@ -18,7 +18,7 @@ namespace {
 /// Families that share gradients, and what says that nobody knows.
 constexpr auto kShared = std::to_array<std::string_view>(
     {"", "single", "ps", "ps-single-node", "allreduce", "ddp", "dp", "collective", "sharding", "horovod", "byteps",
-     "deepspeed", "apex", "not stated", "not known", "unstated", "unknown"});
+     "deepspeed", "apex", "replicated", "not stated", "not known", "unstated", "unknown"});
 
 /// Words of families that split models: "tp-pp-dp", "fsdp/zero3", "zero-2", "tp2-pp4".
 constexpr auto kSplit = std::to_array<std::string_view>(

@@ -72,7 +72,11 @@ double fixed_share(const Question& question) {
   if (!laid || !question.plan) return 0;
   const answer::Breakdown& parts = laid->line.parts;
   const Time busy = parts.compute + parts.memory + parts.launch;
-  return busy > Time::zero() ? std::clamp(issuing_of(question) / busy, 0.0, 1.0) : 0.0;
+  // Of a framework that takes long for a kernel the prediction has that already: no more is uncertain of its passes.
+  const Stated<Time>& interval = question.scenario.launch_interval;
+  const bool known = interval.origin() == Origin::kFramework && interval > plan::kDefaultLaunchInterval;
+  const Time issuing = issuing_of(question) * (known ? plan::kDefaultLaunchInterval / interval.get() : 1.0);
+  return busy > Time::zero() ? std::clamp(issuing / busy, 0.0, 1.0) : 0.0;
 }
 
 namespace {

@@ -180,6 +180,31 @@ TEST_CASE("collective: communicators of the catalog", "[unit][cost]") {
   CHECK(pcie.crosses_sockets);
 }
 
+TEST_CASE("collective: GPUs have the network ports that are near them", "[unit][cost]") {
+  // Each superchip has its own; of a server with fewer ports than GPUs, a GPU has one.
+  const auto at = [](const char* node, std::int64_t gpus) {
+    const Communicator c = communicator_of(cluster_of(node, 2), 2, gpus);
+    CHECK(c.inter.in(gigabits_per_second) == Approx(cluster_of(node, 2).node.network.bandwidth.in(gigabits_per_second) *
+                                                    static_cast<double>(c.network_ports)));
+    return c.network_ports;
+  };
+  CHECK(at("gh200-quad", 1) == 1);
+  CHECK(at("gh200-quad", 2) == 2);
+  CHECK(at("gh200-quad", 4) == 4);
+  CHECK(at("dgx1-v100", 1) == 1);
+  CHECK(at("dgx1-v100", 4) == 4);
+  CHECK(at("dgx1-v100", 8) == 4);
+}
+
+TEST_CASE("collective: rings of xGMI reach what its slowest link leaves", "[unit][cost]") {
+  // AMD's own figure of 310 to 330 GB/s for eight MI300X, of 448: seven links of 45.2 of 64 GB/s.
+  const hardware::Cluster amd = cluster_of("mi300x-8gpu", 1);
+  CHECK(effective_rates(communicator_of(amd), {}).intra.in(gigabytes_per_second) == Approx(7 * 45.2));
+  hardware::Cluster tuned = amd;
+  tuned.node.gpu.nccl_tuning = GpuGeneration::kHopper;
+  CHECK(effective_rates(communicator_of(tuned), {}).intra.in(gigabytes_per_second) == Approx(448 * 20.6 / 25));
+}
+
 TEST_CASE("collective: groups in each other's gaps share the ways between PCIe switches", "[unit][cost]") {
   const hardware::Cluster cards = cluster_of("pcie-8xa100-80gb", 1);  // two on each switch
   const Communicator pair = communicator_of(cards, 1, 2);

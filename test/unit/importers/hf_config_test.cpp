@@ -157,7 +157,7 @@ TEST_CASE("hf: switches of the families", "[unit][io]") {
   // Both blocks, an expert of 3 * 8 * 7 that every token goes through, and its gate of 8; biases of q, k and v.
   CHECK(parameters(decoder("qwen2_moe", moe + R"(, "shared_expert_intermediate_size": 7)")) ==
         kPlain + 2 * 16 + 2 * (384 - 288 + 168 + 8));
-  CHECK(parameters(decoder("smollm3", R"("num_key_value_heads": 2)")) == kPlain);
+  CHECK(parameters(decoder("smollm3")) == kPlain);
   // Experts as wide as the MLP, in both blocks; norms of all heads' queries (8) and keys (4).
   CHECK(parameters(decoder("olmoe", R"("num_experts": 3, "num_experts_per_tok": 2)")) ==
         kPlain + 2 * (3 * 288 + 3 * 8 - 288 + 8 + 4));

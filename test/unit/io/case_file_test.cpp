@@ -88,7 +88,9 @@ TEST_CASE("cases: keys in any spelling, and lists", "[unit][io]") {
   const auto cases = read(
       "a1,g,paper,GPT,PyTorch,FP32,V100,8,2,16,,,,tp,\"{\"\"Gradient Accum.\"\": 4, \"\"global bs\"\": 64, \"\"Image "
       "size\"\": 256, \"\"lora_target_modules\"\": [\"\"q_proj\"\", \"\"v_proj\"\"], \"\"times_ms\"\": [1, 2.5], "
-      "\"\"runs\"\": [[1], {}], \"\"none\"\": [], \"\"Flash-Attention-2\"\": true}\",step_ms,5,\n");
+      "\"\"runs\"\": [[1], {}], \"\"none\"\": [], \"\"Flash-Attention-2\"\": true, \"\"NCCL_P2P_DISABLE\"\": 1, "
+      "\"\"num_ckpt_layers\"\": 20, \"\"Tuning method\"\": "
+      "\"\"LoRA\"\"}\",step_ms,5,\n");
   REQUIRE(cases);
   const Case& one = cases->front();
   CHECK(one.said("grad_accum") == "4");
@@ -99,6 +101,9 @@ TEST_CASE("cases: keys in any spelling, and lists", "[unit][io]") {
   CHECK(one.said("runs") == "[[1],{}]");
   CHECK(one.said("none") == "");
   CHECK(one.said("flash_attention") == "true");
+  CHECK(one.said("p2p_disabled") == "1");
+  CHECK(one.said("recompute_layers") == "20");
+  CHECK(one.said("tuning") == "LoRA");
 }
 
 TEST_CASE("cases: thousands, millions of tokens, and empty cells of tables", "[unit][io]") {
