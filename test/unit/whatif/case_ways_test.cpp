@@ -1,0 +1,157 @@
+// What frameworks do of themselves, and how published rows are read for it.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "case_row.h"
+#include "cases/case_scenario.h"
+#include "cases/case_words.h"
+#include "ddlsim/importers/training_way.h"
+
+using namespace ddlsim;
+using ddlsim::test::catalog;
+using ddlsim::test::row;
+using ddlsim::test::said;
+using namespace ddlsim::whatif;
+
+namespace {
+
+io::Case megatron(const char* framework) {
+  io::Case one = row();
+  one.model = "GPT 1B";
+  one.framework = framework;
+  one.gpu = "A100-SXM4-80GB";
+  one.precision = "bf16";
+  one.architecture = "tp";
+  one.gpus_per_node = one.total_gpus = 8;
+  one.nodes = 1;
+  one.batch_per_gpu = 16;
+  one.metric = io::CaseMetric::kStepMilliseconds;
+  one.extra = {{"layers", "4"},     {"hidden", "2048"},     {"heads", "16"}, {"vocab", "51200"},
+               {"seq_len", "1024"}, {"global_batch", "64"}, {"tp", "2"}};
+  return one;
+}
+
+Scenario scenario_of(const io::Case& one) {
+  auto scenario = CaseReader(catalog()).scenario_of(one, 8);
+  if (!scenario) FAIL(to_string(scenario.error()));
+  return std::move(*scenario);
+}
+
+}  // namespace
+
+TEST_CASE("ways: Megatron-LM of 2020 had one pass a step without pipelines", "[unit][whatif]") {
+  CHECK(said(megatron("Megatron-LM (2020)"), "batch") == "16");  // four replicas of 64
+  CHECK(said(megatron("Megatron-LM (2021)"), "batch") == "1");
+  CHECK(said(megatron("NeMo (2020)"), "batch") == "1");
+  io::Case one = megatron("Megatron-LM (2020)");
+  one.extra["micro_batch"] = "4";
+  CHECK(said(one, "batch") == "4");
+  one = megatron("Megatron-LM (2020)");
+  one.extra["pp"] = "2";
+  CHECK(said(one, "batch") == "1");
+  one = megatron("Megatron-LM (2020)");
+  one.extra["global_batch"] = "63";  // which four replicas do not share
+  CHECK(said(one, "batch") == "1");
+}
+
+TEST_CASE("ways: trees of modules take the CPU long for every kernel", "[unit][whatif]") {
+  CHECK(importers::module_launch_interval("megatron-bridge") == microseconds(60));
+  CHECK(importers::module_launch_interval("nanotron") == microseconds(60));
+  CHECK_FALSE(importers::module_launch_interval("nemo automodel"));
+  CHECK_FALSE(importers::module_launch_interval("torchtitan"));
+  const Scenario modules = scenario_of(megatron("Megatron-LM core_v0.14.0"));
+  CHECK(modules.launch_interval.get() == microseconds(60));
+  CHECK(modules.launch_interval.origin() == Origin::kFramework);
+  CHECK(scenario_of(megatron("PyTorch 2.1")).launch_interval.origin() == Origin::kDefault);
+  // Who states one knows better.
+  const CaseReader stated(catalog(), {{"launch_interval", "5 us", {}}});
+  CHECK(stated.scenario_of(megatron("Megatron-LM core_v0.14.0"), 8).value().launch_interval.get() == microseconds(5));
+}
+
+TEST_CASE("ways: the first blocks of a stage are computed again where a number is said", "[unit][whatif]") {
+  io::Case one = megatron("Megatron-LM core_v0.14.0");
+  one.extra["recompute_layers"] = "3";
+  Scenario scenario = scenario_of(one);
+  CHECK(scenario.parallel.recompute == plan::Recompute::kFull);
+  CHECK(scenario.parallel.recompute_every == 4);
+  CHECK(scenario.parallel.recompute_first == 3);
+  one.extra["pp"] = "2";
+  CHECK(scenario_of(one).parallel.recompute_every == 1);  // all two of a stage
+  one.extra["recompute_layers"] = "1";
+  scenario = scenario_of(one);
+  CHECK(scenario.parallel.recompute_every == 2);
+  CHECK(scenario.parallel.recompute_first == 1);
+  one.extra["recompute_layers"] = "0";
+  CHECK(scenario_of(one).parallel.recompute == plan::Recompute::kNone);
+}
+
+TEST_CASE("ways: data parallelism of Megatron's frameworks has their optimizer", "[unit][whatif]") {
+  io::Case one = megatron("NeMo 25.09 (Megatron Core)");
+  one.architecture = "ddp";
+  one.extra.erase("tp");
+  CHECK(said(one, "parallel.zero") == "1");
+  one.extra["optimizer_sharding"] = "none";
+  CHECK(said(one, "parallel.zero") == "");
+  one.extra.erase("optimizer_sharding");
+  one.framework = "PyTorch 2.1";
+  CHECK(said(one, "parallel.zero") == "");
+}
+
+TEST_CASE("ways: what MindSpore's, MXNet's and TensorFlow's scripts do", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "ResNet50";
+  one.precision = "";
+  one.framework = "MindSpore";
+  CHECK(said(one, "precision") == "amp");
+  one.model = "inception_v4";
+  CHECK(said(one, "precision") == "fp32");
+  one.model = "VGG16";
+  CHECK(said(one, "precision") == "amp");
+  one.architecture = "ps";
+  CHECK(said(one, "precision") == "fp32");
+  one = row();
+  one.total_gpus = one.gpus_per_node = 4;
+  one.framework = "TensorFlow (tf_cnn_benchmarks)";
+  one.architecture = "replicated";
+  CHECK(said(one, "strategy") == "tf-replicated");
+  CHECK(unread_words(one).empty());
+  one.framework = "MXNet";
+  one.architecture = "kvstore dist_sync";
+  CHECK(said(one, "strategy") == "mxnet-kvstore");
+  one.architecture = "kvstore device";
+  CHECK(said(one, "strategy") != "mxnet-kvstore");
+  CHECK(unread_words(one).empty());
+}
+
+TEST_CASE("ways: a submission that names kinds of ranks and no number", "[unit][whatif]") {
+  io::Case one = row();
+  one.model = "llama2_70b_lora";
+  one.framework = "NVIDIA NeMo 24.09";
+  one.source = "github:mlcommons/training_results_v4.1:Dell/results/2xXE9680/llama2_70b_lora/result_0.txt";
+  one.gpu = "H100-SXM5-80GB";
+  one.precision = "fp8";
+  one.architecture = "tp-pp-dp";
+  one.gpus_per_node = 8;
+  one.nodes = 2;
+  one.total_gpus = 16;
+  one.extra = {{"global_batch", "8"}, {"grad_accum", "4"}, {"seq_len", "8192"}, {"lora_rank", "16"}};
+  CHECK(said(one, "parallel.data") == "2");
+  CHECK(said(one, "parallel.tensor") == "8");
+  CHECK(said(one, "parallel.lora_rank") == "16");
+  one.extra["tp"] = "4";  // who says one means the rest
+  one.extra["cp"] = "2";
+  CHECK(said(one, "parallel.tensor") == "4");
+  CHECK(said(one, "parallel.context") == "2");
+}
+
+TEST_CASE("ways: NCCL without peer access, in its own words", "[unit][whatif]") {
+  io::Case one = row();
+  one.gpu = "A100-SXM4-80GB";
+  one.gpus_per_node = one.total_gpus = 4;
+  CHECK(said(one, "peer_to_peer") == "");
+  one.extra["p2p_disabled"] = "1";
+  CHECK(said(one, "peer_to_peer") == "no");
+  CHECK(said(one, "gpu_interconnect") == "pcie");
+  one.extra["p2p_disabled"] = "0";
+  CHECK(said(one, "peer_to_peer") == "");
+}
