@@ -141,6 +141,7 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"model_parallel_size", "tp"},
     {"model_parallel_gpus", "tp"},
     {"device_batch_size", "micro_batch"},
+    {"d_batch_size", "micro_batch"},  // MLPerf's logs of BERT
     {"per_device_batch_size", "micro_batch"},
     {"per_device_train_batch_size", "micro_batch"},
     {"train_micro_batch_size_per_gpu", "micro_batch"},

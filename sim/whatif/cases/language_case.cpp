@@ -21,13 +21,14 @@
 namespace ddlsim::whatif {
 namespace {
 
-/// In so many words, or, of a submission to MLPerf, by naming the kinds of ranks and no number.
+/// In so many words, or, of a submission to MLPerf that says its passes, by naming the kinds of ranks and no number.
 bool says_no_split(const io::Case& one) {
   if (one.architecture.starts_with("not stated")) return true;
   const std::string words = words_of(one.architecture);
   constexpr auto kDegrees = std::to_array<std::string_view>({"tp", "pp", "cp", "dp", "fsdp"});
   const auto said = [&](std::string_view degree) { return count_of(one, degree).has_value(); };
-  return is_submission(one) && has_phrase(words, "tp") && std::none_of(kDegrees.begin(), kDegrees.end(), said);
+  if (!is_submission(one) || !has_phrase(words, "tp") || !one.said("grad_accum")) return false;
+  return std::none_of(kDegrees.begin(), kDegrees.end(), said);
 }
 
 constexpr std::string_view kEveryOther = "every other block whole";

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "catalog.h"
+#include "ddlsim/cost/nccl.h"
 #include "ddlsim/hardware/collective_table.h"
 #include "unit/cost/communicators.h"
 

@@ -111,6 +111,7 @@ TEST_CASE("ways: what MindSpore's, MXNet's and TensorFlow's scripts do", "[unit]
   CHECK(said(one, "precision") == "fp32");
   one = row();
   one.total_gpus = one.gpus_per_node = 4;
+  one.nodes = 1;
   one.framework = "TensorFlow (tf_cnn_benchmarks)";
   one.architecture = "replicated";
   CHECK(said(one, "strategy") == "tf-replicated");
@@ -138,6 +139,9 @@ TEST_CASE("ways: a submission that names kinds of ranks and no number", "[unit][
   CHECK(said(one, "parallel.data") == "2");
   CHECK(said(one, "parallel.tensor") == "8");
   CHECK(said(one, "parallel.lora_rank") == "16");
+  one.extra.erase("grad_accum");  // nobody says what is left
+  CHECK(said(one, "parallel.tensor") == "");
+  one.extra["grad_accum"] = "4";
   one.extra["tp"] = "4";  // who says one means the rest
   one.extra["cp"] = "2";
   CHECK(said(one, "parallel.tensor") == "4");
@@ -148,6 +152,7 @@ TEST_CASE("ways: NCCL without peer access, in its own words", "[unit][whatif]") 
   io::Case one = row();
   one.gpu = "A100-SXM4-80GB";
   one.gpus_per_node = one.total_gpus = 4;
+  one.nodes = 1;
   CHECK(said(one, "peer_to_peer") == "");
   one.extra["p2p_disabled"] = "1";
   CHECK(said(one, "peer_to_peer") == "no");
