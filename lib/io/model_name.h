@@ -8,8 +8,8 @@ namespace ddlsim::io {
 
 /// The name without who released it and without its last word, where that is of a release or a tuning:
 /// "Qwen/Qwen3-30B-A3B-Instruct-2507" gives Qwen3-30B-A3B-Instruct-2507, that Qwen3-30B-A3B-Instruct, that
-/// Qwen3-30B-A3B. Nothing where none is left to drop. Only of names that keep a size (7B, 0.6b): elsewhere "base" is one
-/// itself, and where a file may be meant.
+/// Qwen3-30B-A3B. Nothing where none is left to drop. Only of names that keep a size (7B, 0.6b): elsewhere "base" is
+/// one itself, and where a file may be meant.
 [[nodiscard]] std::optional<std::string_view> less_of_release(std::string_view name);
 
 }  // namespace ddlsim::io

@@ -27,7 +27,8 @@ inline constexpr double kSlowerGpu = 1.1;
 [[nodiscard]] double share_beside_gpu(Time step, Time slower);
 
 /// The share of a step's GPU time that launching its kernels, one every launch interval, takes the CPU: what it may
-/// wait for whatever its samples; at the interval of eager PyTorch where a framework is known for a longer one. 0 to 1; 0 of kernels that are launched together (CUDA graphs).
+/// wait for whatever its samples; at the interval of eager PyTorch where a framework is known for a longer one. 0 to 1;
+/// 0 of kernels that are launched together (CUDA graphs).
 [[nodiscard]] double fixed_share(const Question& question);
 
 /// Whether a step's loader makes its batches as it does, whatever runs say of the rest: unless they waited for theirs.

@@ -166,8 +166,7 @@ TEST_CASE("hf: switches of the families", "[unit][io]") {
       R"("n_routed_experts": 3, "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 5,
          "first_k_dense_replace": 1, "attention_bias": true)";
   CHECK(parameters(decoder("glm4_moe", glm)) == kPlain + 2 * (8 + 2 * 4) + 4 * 120 + 3 * 8 + 3 - 288);
-  CHECK(parameters(decoder("glm4_moe", glm + R"(, "use_qk_norm": true)")) -
-            parameters(decoder("glm4_moe", glm)) ==
+  CHECK(parameters(decoder("glm4_moe", glm + R"(, "use_qk_norm": true)")) - parameters(decoder("glm4_moe", glm)) ==
         2 * 2 * 2);
 }
 

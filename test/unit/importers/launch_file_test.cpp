@@ -110,9 +110,9 @@ TEST_CASE("launch: megatron's own defaults are written out", "[unit][io][launch]
               "parallel.expert_tensor") == "1");
   CHECK(value(megatron("--micro-batch-size 1 --bf16 --grad-reduce-in-bf16"), "parallel.states") == "mixed-16");
   CHECK(value(megatron("--micro-batch-size 1 --recompute-activations"), "parallel.recompute") == "selective");
-  const LaunchImport in_blocks =
-      megatron("--micro-batch-size 1 --recompute-granularity full --recompute-method block --recompute-num-layers 3 "
-               "--num-layers 32 --pipeline-model-parallel-size 4");
+  const LaunchImport in_blocks = megatron(
+      "--micro-batch-size 1 --recompute-granularity full --recompute-method block --recompute-num-layers 3 "
+      "--num-layers 32 --pipeline-model-parallel-size 4");
   CHECK(value(in_blocks, "parallel.recompute_every") == "8");
   CHECK(value(in_blocks, "parallel.recompute_first") == "3");
   // So many of every virtual stage: of five all of them, of ten half.
