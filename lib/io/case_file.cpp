@@ -104,10 +104,12 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"n_layers", "layers"},
     {"n_layer", "layers"},
     {"num_attention_heads", "heads"},
+    {"attention_heads", "heads"},
     {"num_heads", "heads"},
     {"n_heads", "heads"},
     {"n_head", "heads"},
     {"num_key_value_heads", "kv_heads"},
+    {"key_value_heads", "kv_heads"},
     {"num_query_groups", "kv_heads"},
     {"intermediate_size", "ffn"},
     {"ffn_hidden_size", "ffn"},
@@ -151,6 +153,16 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"grad_accum_steps", "grad_accum"},
     {"grad_acc_steps", "grad_accum"},
     {"grad_acc", "grad_accum"},
+    {"microbatches", "grad_accum"},
+    {"micro_batches", "grad_accum"},
+    {"num_microbatches", "grad_accum"},
+    {"num_micro_batches", "grad_accum"},
+    {"number_of_microbatches", "grad_accum"},
+    {"number_of_micro_batches", "grad_accum"},
+    {"pipeline_stages", "pp"},
+    {"hidden_dim", "hidden"},
+    {"hidden_dimension", "hidden"},
+    {"total_sequence_length", "seq_len"},
     {"recompute_granularity", "recompute"},
     {"attention_implementation", "attention"},
     {"attn_implementation", "attention"},
@@ -268,6 +280,17 @@ std::string in_sequences(const std::string& batch, const std::string& length) {
   return fmt::format("{:.0f}", std::round(*tokens * unit / *each));
 }
 
+/// "Peak memory (GB)" and its like, of a GPU, in bytes.
+std::optional<std::string> bytes_in(const std::string& key, const std::string& said) {
+  constexpr auto kKeys =
+      std::to_array<std::string_view>({"memory_(gb)", "peak_memory_(gb)", "peak_memory_gb", "max_memory_(gb)",
+                                       "max_memory_gb", "peak_mem_(gb)", "memory_per_gpu_(gb)", "memory_gb_per_gpu"});
+  if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) return std::nullopt;
+  const auto gigabytes = parse_number(said);
+  if (!gigabytes || !(*gigabytes > 0 && *gigabytes < 1e6)) return std::nullopt;
+  return fmt::format("{:.0f}", *gigabytes * 1e9);
+}
+
 /// What stands in a table's empty cells.
 bool says_nothing(std::string_view text) { return text == "-" || text == "–" || text == "n/a" || text == "N/A"; }
 
@@ -301,6 +324,7 @@ Expected<Extra> parse_extra(std::string_view text) {
     }
     std::string said = said_by(value);
     if (says_nothing(said) || (name == "dp" && said == "-1")) continue;  // torchtitan: what other degrees leave
+    if (const auto memory = bytes_in(name, said)) extra.try_emplace("memory_bytes_per_gpu", *memory);
     if (name == "seq_len") said = in_thousands(std::move(said), 1024);
     if (name == "vocab") said = in_thousands(std::move(said), 1000);
     // What is written in this project's own words counts.

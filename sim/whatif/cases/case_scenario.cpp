@@ -195,6 +195,7 @@ std::string architecture_family(const io::Case& one) {
       {"tensor parallel", "tp"},
       {"pipeline parallel", "pp"},
       {"context parallel", "cp"},
+      {"sequence parallel", "sp"},
       {"ring attention", "cp"},
       {"ulysses", "cp"},
       {"expert parallel", "ep"},

@@ -33,7 +33,8 @@ int digits_at(std::string_view text, std::size_t at, std::size_t count) {
 std::optional<double> container_in(std::string_view text) {
   for (std::size_t i = 0; i + 5 <= text.size(); ++i) {
     const int year = digits_at(text, i, 2);
-    if (text.substr(0, i).ends_with("ubuntu ")) continue;
+    const std::string_view before = text.substr(0, i);  // "cudnn-devel-ubuntu22.04" is no container of theirs
+    if (before.ends_with("ubuntu ") || before.ends_with("ubuntu") || before.ends_with("ubuntu-")) continue;
     if (year < 17 || year > 35 || text[i + 2] != '.' || !digit(text[i + 3]) || !digit(text[i + 4])) continue;
     const int month = 10 * (text[i + 3] - '0') + (text[i + 4] - '0');
     const bool alone = i + 5 == text.size() || !digit(text[i + 5]);

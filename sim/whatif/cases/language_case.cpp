@@ -99,13 +99,26 @@ void add_overlap(const io::Case& one, bool sequence, int shares, std::vector<Ove
   if (shares > 0 && precision == "fp8") yes("parallel.gather_fp8");
 }
 
+/// Chunks of a rank: as said, or one for each block where the source says that blocks are chunks.
+std::int64_t chunks_of(const io::Case& one) {
+  const bool interleaved = says(one, "schedule", "interleaved") || says(one, "schedule", "1f1b-i");
+  const auto layers = count_of(one, "layers");
+  const std::int64_t stages = count_or(one, "pp", 1);
+  if (one.said("vp") || !interleaved || !layers || stages < 2 || !says(one, "chunks", "each")) {
+    return count_or(one, "vp", 1);
+  }
+  return (*layers + stages - 1) / stages;
+}
+
 /// The schedule that its words name, or that its chunks per rank ask for.
 std::string_view schedule_of(const io::Case& one) {
   if (says(one, "schedule", "gpipe")) return "gpipe";
   if (says(one, "schedule", "zbv") || says(one, "schedule", "zb-v")) return "zbv";
+  // Qi et al. (arXiv 2401.10241): ZB-1p holds as much as 1F1B, ZB-2p twice that.
+  if (says(one, "schedule", "zb-2p") || says(one, "schedule", "zb-h2")) return "zb-h2";
   if (says(one, "schedule", "zero bubble") || says(one, "schedule", "zb")) return "zb-h1";
   if (says(one, "schedule", "dualpipe")) return "dualpipe";
-  return count_or(one, "vp", 1) > 1 ? "interleaved" : "1f1b";
+  return chunks_of(one) > 1 ? "interleaved" : "1f1b";
 }
 
 }  // namespace
@@ -171,7 +184,7 @@ bool gives_sizes(const io::Case& one) {
 std::optional<Override> stages_of(const io::Case& one, const workload::Model& model) {
   const std::int64_t pipeline = count_or(one, "pp", 1);
   const std::int64_t blocks = count_or(one, "layers", 1);
-  if (pipeline < 2 || count_or(one, "vp", 1) > 1) return std::nullopt;
+  if (pipeline < 2 || chunks_of(one) > 1) return std::nullopt;
   // Blocks begin where the first layer of one comes again.
   std::vector<std::size_t> starts;
   for (std::size_t first = 0; first < model.layers.size() && starts.empty(); ++first) {
@@ -215,9 +228,25 @@ struct Degrees {
   std::int64_t context = 1;
 };
 
+/// Where several GPUs share a sample, nobody says a degree and ranks of one kind are named: these are as many.
+std::optional<Degrees> ranks_of_one_sample(const io::Case& one) {
+  constexpr auto kDegrees = std::to_array<std::string_view>({"tp", "pp", "cp", "dp", "ep", "fsdp"});
+  const auto said = [&](std::string_view degree) { return count_of(one, degree).has_value(); };
+  const auto global = count_of(one, "global_batch");
+  if (!global || *global < 1 || *global >= one.total_gpus || one.total_gpus % *global != 0) return std::nullopt;
+  if (std::any_of(kDegrees.begin(), kDegrees.end(), said) || is_submission(one)) return std::nullopt;
+  const std::int64_t ranks = one.total_gpus / *global;
+  const std::string words = words_of(architecture_family(one));
+  const bool tensor = has_phrase(words, "tp");
+  const bool context = has_phrase(words, "cp") || has_phrase(words, "sp");
+  if (tensor) return Degrees{.tensor = ranks};
+  return context && !tensor ? std::optional(Degrees{.context = ranks}) : std::nullopt;
+}
+
 /// As stated; of a submission that does not say its split, as assumed (language_case.h): what is stated of it stays.
 Expected<Degrees> degrees_of(const io::Case& one) {
   Degrees degrees{count_or(one, "tp", 1), count_or(one, "cp", 1)};
+  if (const auto shared = ranks_of_one_sample(one)) return *shared;
   if (!says_no_split(one)) return degrees;
   const auto global = count_of(one, "global_batch");
   const auto passes = count_of(one, "grad_accum");
@@ -311,6 +340,9 @@ bool is_compiled(const io::Case& one) {
 /// Attention in one kernel: as said, or as the framework did by then.
 bool has_attention_in_one(const io::Case& one, const importers::TrainingWay& way) {
   if (const auto said = said_attention_in_one(one)) return *said;
+  // All pairs of so many tokens fit in no memory.
+  constexpr std::int64_t kLong = 16384;
+  if (count_or(one, "seq_len", 0) >= kLong) return true;
   const bool modern = software_year_of(one).value_or(importers::kNewest) >= way.fused_since;
   // ALiBi adds a bias to scores: these models' own code composes attention (their modeling files at Hugging Face).
   const std::string words = words_of(one.model);
@@ -392,6 +424,7 @@ std::optional<bool> said_attention_in_one(const io::Case& one) {
   const bool unsaid = flash.empty() || has_any(flash, {"not stated", "unknown", "n/a", "not said"});
   if (!unsaid) return !denies(one, "flash_attention");
   if (says(one, "attention", "flash") || says(one, "attention", "sdpa")) return true;
+  if (says(one, "attention", "scaled_dot_product")) return true;
   if (says(one, "attention", "eager") || says(one, "attention_backend", "unfused")) return false;
   return std::nullopt;
 }
@@ -432,7 +465,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   if (global) set("global_batch", std::to_string(*global));
   if (pipeline > 1) {
     set("parallel.schedule", std::string(schedule_of(one)));
-    degree("vp", "parallel.virtual_stages");
+    set_degree(chunks_of(one), "parallel.virtual_stages");
     if (schedule_of(one) == "1f1b") set("parallel.overlap_p2p", "no");
   }
   add_kernels(one, way, settings);

@@ -106,6 +106,26 @@ TEST_CASE("cases: keys in any spelling, and lists", "[unit][io]") {
   CHECK(one.said("tuning") == "LoRA");
 }
 
+TEST_CASE("cases: words of papers' tables, and their gigabytes", "[unit][io]") {
+  const auto cases = read(
+      "a1,g,paper,GPT,PyTorch,FP32,V100,8,2,16,,,,pp,\"{\"\"attention heads\"\": 24, \"\"number of microbatches\"\": "
+      "32, "
+      "\"\"pipeline stages\"\": 8, \"\"total sequence length\"\": \"\"64K\"\", \"\"memory (GB)\"\": "
+      "30.5}\",step_ms,5,\n"
+      "a2,g,paper,GPT,PyTorch,FP32,V100,8,2,16,,,,pp,\"{\"\"memory (GB)\"\": 30.5, \"\"memory_bytes_per_gpu\"\": "
+      "7}\",step_ms,5,\n"
+      "a3,g,paper,GPT,PyTorch,FP32,V100,8,2,16,,,,pp,\"{\"\"memory (GB)\"\": \"\"about 30\"\"}\",step_ms,5,\n");
+  REQUIRE(cases);
+  const Case& one = cases->front();
+  CHECK(one.said("heads") == "24");
+  CHECK(one.said("grad_accum") == "32");
+  CHECK(one.said("pp") == "8");
+  CHECK(one.said("seq_len") == "65536");
+  CHECK(one.said("memory_bytes_per_gpu") == "30500000000");
+  CHECK(cases->at(1).said("memory_bytes_per_gpu") == "7");
+  CHECK_FALSE(cases->at(2).said("memory_bytes_per_gpu"));
+}
+
 TEST_CASE("cases: thousands, millions of tokens, and empty cells of tables", "[unit][io]") {
   const auto said = [](const std::string& extra, const char* key) {
     const auto cases = read("a1,g,paper,GPT,PyTorch,FP32,V100,8,2,16,,,,tp,\"{" + extra + "}\",step_ms,5,\n");

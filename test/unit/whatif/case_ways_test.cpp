@@ -4,6 +4,7 @@
 
 #include "case_row.h"
 #include "cases/case_scenario.h"
+#include "cases/case_software.h"
 #include "cases/case_words.h"
 #include "ddlsim/importers/training_way.h"
 
@@ -159,4 +160,65 @@ TEST_CASE("ways: NCCL without peer access, in its own words", "[unit][whatif]") 
   CHECK(said(one, "gpu_interconnect") == "pcie");
   one.extra["p2p_disabled"] = "0";
   CHECK(said(one, "peer_to_peer") == "");
+}
+
+TEST_CASE("ways: schedules of pipelines by the words of their papers", "[unit][whatif]") {
+  io::Case one = megatron("Megatron-LM");
+  one.architecture = "pp";
+  one.batch_per_gpu.reset();
+  one.extra.erase("tp");
+  one.extra["layers"] = "14";
+  one.extra["pp"] = "8";
+  one.extra["micro_batch"] = "1";
+  one.extra["schedule"] = "ZB-1p";
+  CHECK(said(one, "parallel.schedule") == "zb-h1");
+  one.extra["schedule"] = "ZB-2p";
+  CHECK(said(one, "parallel.schedule") == "zb-h2");
+  one.extra["schedule"] = "1F1B-I";
+  CHECK(said(one, "parallel.schedule") == "1f1b");  // of how many chunks nobody says
+  one.extra["chunks"] = "each transformer layer serves as a chunk";
+  CHECK(said(one, "parallel.schedule") == "interleaved");
+  CHECK(said(one, "parallel.virtual_stages") == "2");
+  one.extra["vp"] = "1";
+  CHECK(said(one, "parallel.schedule") == "1f1b");
+}
+
+TEST_CASE("ways: ranks that share a sample are as many as share it", "[unit][whatif]") {
+  io::Case one = megatron("DISTFLASHATTN");
+  one.batch_per_gpu.reset();
+  one.extra.erase("tp");
+  one.extra["global_batch"] = "1";
+  one.architecture = "sequence parallel";
+  CHECK(said(one, "parallel.context") == "8");
+  one.architecture = "tp (tensor + sequence parallel)";
+  CHECK(said(one, "parallel.tensor") == "8");
+  CHECK(said(one, "parallel.context") == "");
+  one.extra["global_batch"] = "2";
+  CHECK(said(one, "parallel.tensor") == "4");
+  one.extra["tp"] = "2";  // who says a degree says all
+  CHECK(said(one, "parallel.tensor") == "2");
+  one.extra.erase("tp");
+  one.extra["global_batch"] = "3";
+  CHECK(said(one, "parallel.tensor") == "");
+}
+
+TEST_CASE("ways: attention of long sequences, and by PyTorch's own name, is one kernel", "[unit][whatif]") {
+  io::Case one = megatron("Megatron-LM (2022)");
+  CHECK(said(one, "fusion") == "none");
+  one.extra["seq_len"] = "16384";
+  CHECK(said(one, "fusion") == "attention");
+  one.extra["attention"] = "eager";
+  CHECK(said(one, "fusion") == "none");
+  one = megatron("Megatron-LM (2022)");
+  one.extra["attention"] = "scaled_dot_product_attention";
+  CHECK(said(one, "fusion") == "attention");
+}
+
+TEST_CASE("ways: Ubuntu's releases are no containers of NVIDIA's", "[unit][whatif]") {
+  io::Case one = row();
+  one.framework = "PyTorch 2.8.0";
+  one.extra["container"] = "runpod/pytorch:2.8.0-py3.11-cuda12.8.1-cudnn-devel-ubuntu22.04";
+  CHECK(software_year_of(one).value_or(0) != Approx(2022.25));
+  one.extra["container"] = "nvcr.io/nvidia/pytorch:22.04-py3";
+  CHECK(software_year_of(one).value() == Approx(2022.25));
 }
