@@ -89,12 +89,28 @@ std::string CaseReader::model_name(const io::Case& one) const {
     return known(inside) ? inside : one.model;
   }
   if (const auto model = catalog_.model(shorter); model && says_size_of(inside, **model)) return shorter;
-  const bool trained = has_any(inside, {"fine-tun",    "finetun",        "pre-train",         "pretrain",
-                                        "squad",       "classification", "segmentation",      "synthetic",
-                                        "imagenet",    "mlperf",         "untied embeddings", "not named",
-                                        "torchvision", "timm",           "hugging",           "transformers",
-                                        "keras",       "coco",           "wikipedia",         "webtext",
-                                        "wmt"});
+  const bool trained = has_any(inside, {"fine-tun",
+                                        "finetun",
+                                        "pre-train",
+                                        "pretrain",
+                                        "squad",
+                                        "classification",
+                                        "segmentation",
+                                        "synthetic",
+                                        "imagenet",
+                                        "mlperf",
+                                        "untied embeddings",
+                                        "not named",
+                                        "torchvision",
+                                        "timm",
+                                        "hugging",
+                                        "transformers",
+                                        "keras",
+                                        "coco",
+                                        "wikipedia",
+                                        "webtext",
+                                        "wmt",
+                                        "moe"});
   const bool sized = has_any(inside, {"layers", "experts", "parameters", "large)", "small)", "base)", "2d", "3d"});
   if (!trained || sized) return one.model;
   return shorter;

@@ -113,6 +113,14 @@ void launch_as_framework(const io::Case& one, Scenario& scenario) {
   scenario.launch_interval = Stated<Time>(*interval, Origin::kFramework);
 }
 
+/// Samples of a GPU and pass: of a row whose batch is that of all its passes, what one of them has.
+std::int64_t batch_of_pass(const io::Case& one) {
+  const std::int64_t all = one.batch_per_gpu.value_or(1);
+  const std::int64_t passes = count_or(one, "grad_accum", 1);
+  const std::int64_t said = count_or(one, "micro_batch", count_or(one, "batch_size", 0));
+  return passes > 1 && said > 0 && said < all && said * passes == all ? said : all;
+}
+
 /// Where a source says how many blocks of a stage are computed again, the first of them are.
 void recompute_first_blocks(const io::Case& one, Scenario& scenario) {
   plan::Parallel& parallel = scenario.parallel;
@@ -484,7 +492,7 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
     settings.insert(settings.end(), stages->begin(), stages->end());
     return settings;
   }
-  if (one.batch_per_gpu) settings.push_back({"batch", std::to_string(*one.batch_per_gpu), one.where});
+  if (one.batch_per_gpu) settings.push_back({"batch", std::to_string(batch_of_pass(one)), one.where});
   if (family.starts_with("ps")) add_servers(one, settings);
   if (const auto states = states_of(one)) settings.push_back({"parallel.states", *states, one.where});
   if (const auto passes = one.said("grad_accum")) {

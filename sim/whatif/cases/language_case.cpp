@@ -285,7 +285,9 @@ Expected<std::int64_t> replicas_of(const io::Case& one, const Degrees& degrees) 
 std::optional<std::int64_t> micro_batch_said(const io::Case& one) {
   if (const auto stated = count_of(one, "micro_batch")) return stated;
   const auto loaded = count_of(one, "batch_size");
-  return loaded && loaded == one.batch_per_gpu ? loaded : std::nullopt;
+  const std::int64_t passes = count_or(one, "grad_accum", 1);
+  const bool of_pass = loaded && one.batch_per_gpu && *loaded > 0 && *loaded * passes == *one.batch_per_gpu;
+  return loaded == one.batch_per_gpu || of_pass ? loaded : std::nullopt;
 }
 
 /// Samples of a step: as stated, or those of every GPU or of every pass.
@@ -426,6 +428,7 @@ std::optional<bool> said_attention_in_one(const io::Case& one) {
   if (says(one, "attention", "flash") || says(one, "attention", "sdpa")) return true;
   if (says(one, "attention", "scaled_dot_product")) return true;
   if (says(one, "attention", "eager") || says(one, "attention_backend", "unfused")) return false;
+  if (says(one, "attention", "materiali") || says(one, "attention", "naive")) return false;  // scores in memory
   return std::nullopt;
 }
 

@@ -209,6 +209,8 @@ TEST_CASE("ways: attention of long sequences, and by PyTorch's own name, is one 
   CHECK(said(one, "fusion") == "attention");
   one.extra["attention"] = "eager";
   CHECK(said(one, "fusion") == "none");
+  one.extra["attention"] = "from-scratch multi-head attention (materialized)";
+  CHECK(said(one, "fusion") == "none");
   one = megatron("Megatron-LM (2022)");
   one.extra["attention"] = "scaled_dot_product_attention";
   CHECK(said(one, "fusion") == "attention");
@@ -221,4 +223,27 @@ TEST_CASE("ways: Ubuntu's releases are no containers of NVIDIA's", "[unit][whati
   CHECK(software_year_of(one).value_or(0) != Approx(2022.25));
   one.extra["container"] = "nvcr.io/nvidia/pytorch:22.04-py3";
   CHECK(software_year_of(one).value() == Approx(2022.25));
+}
+
+TEST_CASE("ways: a batch of all passes is that of one, so many times", "[unit][whatif]") {
+  io::Case one = row();
+  one.batch_per_gpu = 60;
+  one.extra = {{"grad_accum", "5"}, {"batch_size", "12"}};
+  CHECK(said(one, "batch") == "12");
+  CHECK(said(one, "strategy.accumulation") == "5");
+  one.extra["batch_size"] = "60";  // of one pass, as it is called elsewhere
+  CHECK(said(one, "batch") == "60");
+  one.extra = {{"grad_accum", "5"}, {"micro_batch", "12"}};
+  CHECK(said(one, "batch") == "12");
+  one.extra = {{"grad_accum", "5"}};
+  CHECK(said(one, "batch") == "60");
+  one = megatron("PyTorch 2.1");
+  one.architecture = "ddp";
+  one.batch_per_gpu = 60;
+  one.extra.erase("tp");
+  one.extra.erase("global_batch");
+  one.extra["grad_accum"] = "5";
+  one.extra["batch_size"] = "12";
+  CHECK(said(one, "batch") == "12");
+  CHECK(said(one, "global_batch") == "480");
 }
