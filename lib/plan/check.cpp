@@ -113,7 +113,8 @@ Expected<void> check_values(const Parallel& parallel) {
   if (parallel.recompute_first > parallel.recompute_every) {
     return bad("parallel.recompute_first " + std::to_string(parallel.recompute_first) + " of every " +
                    std::to_string(parallel.recompute_every) + " blocks",
-               "state parallel.recompute_every as well");
+               "valid: 1 to " + std::to_string(parallel.recompute_every) +
+                   ", or more where parallel.recompute_every is as many");
   }
   if (parallel.zero < 0 || parallel.zero > 3) return bad("zero " + std::to_string(parallel.zero), "valid: 0, 1, 2, 3");
   if (parallel.frozen_bits != 0 && parallel.frozen_bits != 4 && parallel.frozen_bits != 8) {

@@ -42,6 +42,8 @@ TEST_CASE("lower: what is computed again runs, and is summed, again", "[unit][pl
   job.parallel.recompute_first = 3;
   CHECK(work_of(lower(job).value(), false) == work_of(none, false) + block * 3.0);
   CHECK(sums(lower(job).value(), false) == 4 * 2 + 1 + 3 * 2);
+  job.parallel.recompute_first = 5;
+  CHECK_FALSE(lower(job).has_value());
   job.parallel.recompute_every = job.parallel.recompute_first = 1;
   // A stage has what is beside its blocks as well.
   job.parallel.recompute = Recompute::kStage;
