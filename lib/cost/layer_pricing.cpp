@@ -32,6 +32,15 @@ double recurrent_steps(const std::vector<primitives::Kernel>& kernels) {
   return steps;
 }
 
+/// What no framework trains in 8 or 4 bits: convolutions, and products of attention, which have no weights.
+bool stays_in_bf16(const workload::Layer& layer) {
+  if (!layer.op) return false;
+  return std::holds_alternative<workload::Convolution>(*layer.op) ||
+         std::holds_alternative<workload::Attention>(*layer.op) ||
+         std::holds_alternative<workload::GroupedAttention>(*layer.op) ||
+         std::holds_alternative<workload::LinearAttention>(*layer.op);
+}
+
 /// What kernels' times read of a GPU.
 bool same_rates(const hardware::Gpu& a, const hardware::Gpu& b) {
   return a.id == b.id && a.peak == b.peak && a.memory_bandwidth == b.memory_bandwidth && a.sm_count == b.sm_count &&
@@ -105,11 +114,8 @@ std::optional<DrawnByPass> drawn_by_pass(const plan::Job& job, const plan::StepP
   return all;
 }
 
-DeviceRates rates_for(const workload::Layer& layer, DeviceRates rates, const hardware::Gpu& gpu, Precision precision) {
-  const bool convolves = layer.op && std::holds_alternative<workload::Convolution>(*layer.op);
-  const auto own = gpu.peak.at(precision);
-  const auto half = gpu.peak.at(Precision::kBf16);
-  if (is_cast(precision) && convolves && own && half) rates.compute = rates.compute * (*half / *own);
+DeviceRates rates_for(const workload::Layer& layer, DeviceRates rates, Precision precision) {
+  if (is_cast(precision) && stays_in_bf16(layer) && rates.bf16 > ComputeRate{}) rates.compute = rates.bf16;
   return rates;
 }
 
@@ -174,7 +180,7 @@ CalibratedTimes LayerPricing::times(std::span<const workload::Layer> layers, Dat
   const DeviceRates& device = calibration_.assumed;
   CalibratedTimes times;
   for (const workload::Layer& layer : layers) {
-    const DeviceRates rates = rates_for(layer, device, *inputs_.gpu, inputs_.precision);
+    const DeviceRates rates = rates_for(layer, device, inputs_.precision);
     times.layers.push_back({layer_time(layer, Pass::kForward, batch, activation, rates, inputs_.surcharge),
                             layer_time(layer, Pass::kBackward, batch, activation, rates, inputs_.surcharge)});
     times.layers.back().forward.host += inputs_.recurrent_chain * recurrent_steps(layer.forward);

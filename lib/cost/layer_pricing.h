@@ -15,9 +15,8 @@ namespace ddlsim::cost {
 /// Of the software that a job runs.
 [[nodiscard]] Surcharge surcharge_of(const plan::Job& job);
 
-/// Convolutions run in bf16 where products are of 8 or 4 bits.
-[[nodiscard]] DeviceRates rates_for(const workload::Layer& layer, DeviceRates rates, const hardware::Gpu& gpu,
-                                    Precision precision);
+/// Convolutions and attention run in bf16 where products are of 8 or 4 bits.
+[[nodiscard]] DeviceRates rates_for(const workload::Layer& layer, DeviceRates rates, Precision precision);
 
 /// A layer's time with what software takes on top of its kernels.
 [[nodiscard]] LayerTime with_software(const LayerTime& time, int kernels, const hardware::SoftwareFactor& factor);

@@ -119,7 +119,7 @@ class Pricing {
     const LayerTime& nominal = pass == Pass::kForward ? known.forward : known.backward;
     if (same_rates_) return nominal;
     if (layers_.calibrated) return varied(nominal, variation_);
-    const DeviceRates device = rates_for(layer, rates.device, job_.cluster.node.gpu, job_.precision);
+    const DeviceRates device = rates_for(layer, rates.device, job_.precision);
     LayerTime time =
         layer_time(layer, pass, static_cast<double>(job_.batch), activation_size(job_.precision), device, surcharge_);
     time.host = nominal.host;  // no rate of the GPU's

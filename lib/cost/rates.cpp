@@ -30,23 +30,27 @@ WaveScaling measured_scaling(const plan::Job& job, ComputeRate peak, const Varia
           .batch = static_cast<double>(job.batch) / static_cast<double>(job.model->batch)};
 }
 
-}  // namespace
-
-double compute_share(const plan::Job& job) {
+double share_reached(const plan::Job& job, Precision precision) {
   const Stated<double>& assumed = job.efficiency.compute;
   const hardware::Gpu& gpu = job.cluster.node.gpu;
-  const auto sustained = hardware::sustained_share(gpu, multiplied_in(gpu, job.precision));
+  const auto sustained = hardware::sustained_share(gpu, multiplied_in(gpu, precision));
   return assumed.stated() || !sustained ? assumed.get() : std::min(assumed.get(), *sustained);
 }
+
+}  // namespace
+
+double compute_share(const plan::Job& job) { return share_reached(job, job.precision); }
 
 Expected<DeviceRates> device_rates(const plan::Job& job, const Variation& variation) {
   const auto peak = peak_of(job);
   if (!peak) return tl::unexpected<Error>(peak.error());
   const hardware::Gpu& gpu = job.cluster.node.gpu;
   const ComputeRate multiplied = gpu.peak.at(multiplied_in(gpu, job.precision)).value_or(*peak);
-  return DeviceRates{multiplied * (compute_share(job) * variation.compute),
-                     job.cluster.node.gpu.memory_bandwidth * (job.efficiency.memory * variation.memory),
-                     measured_scaling(job, *peak, variation)};
+  return DeviceRates{
+      multiplied * (compute_share(job) * variation.compute),
+      job.cluster.node.gpu.memory_bandwidth * (job.efficiency.memory * variation.memory),
+      measured_scaling(job, *peak, variation),
+      gpu.peak.bf16.value_or(ComputeRate{}) * (share_reached(job, Precision::kBf16) * variation.compute)};
 }
 
 Expected<ReachedRates> reached_rates(const plan::Job& job, const Variation& variation) {

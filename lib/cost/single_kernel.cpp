@@ -111,9 +111,8 @@ auto KernelTimes::curve(Find find, Precision wanted) const {
 }
 
 std::unique_ptr<const KernelTimes> KernelTimes::in_bf16() const {
-  const ComputeRate half = hardware::device_spec(calibration_.gpu, Precision::kBf16).peak;
   DeviceRates rates = assumed_;
-  if (half > ComputeRate{} && spec_.peak > ComputeRate{}) rates.compute = rates.compute * (half / spec_.peak);
+  if (rates.bf16 > ComputeRate{}) rates.compute = rates.bf16;
   return std::unique_ptr<const KernelTimes>(new KernelTimes(calibration_, batch_, Precision::kBf16, rates));
 }
 
@@ -251,7 +250,7 @@ KernelTime KernelTimes::of(const primitives::FusedAttention& attention) const {
     const Time memory = moved / rates.memory;
     return {.time = max(compute, memory), .ratio = time_ratio(memory, compute), .executed = work};
   }
-  if (found == nullptr) return roofline(work, moved);
+  if (found == nullptr) return as_bf16_ != nullptr ? as_bf16_->roofline(work, moved) : roofline(work, moved);
   const auto generation = calibration_.gpu.nccl_tuning.value_or(hardware::GpuGeneration::kAmpere);
   const KernelSlowdown slower =
       kernel_slowdown(calibration_.attention, generation, attention.shape.pass, head_width(attention.shape))

@@ -15,6 +15,7 @@
 //   bound by memory       T (f_m + max(f_c - f_m, 0) t_c / t_m)
 // which no rate makes longer; a change of factors where t_c = t_m did. The addition is the other part's, so that either
 // part is what its rate would take away.
+// Where a step is of 8 or 4 bits, convolutions and attention have bf16's peak and what it sustains.
 // Source: Williams et al., "Roofline", CACM 2009. Limits: no tile or wave quantisation, no cache, no fusion, one
 // efficiency for every operator. A GPU that somebody measured has cost/kernel_time.h.
 //
@@ -36,6 +37,7 @@ struct DeviceRates {
   ComputeRate compute{};
   Bandwidth memory{};
   WaveScaling measured{};  // of measured layers
+  ComputeRate bf16{};      // of what training in fp8 and fp4 leaves in bf16; zero where nobody says
 
   friend bool operator==(const DeviceRates&, const DeviceRates&) = default;
 };

@@ -160,7 +160,8 @@ void add_taken_notes(const Scenario& scenario, std::vector<std::string>& notes) 
 }
 
 /// What frameworks make of fp32 where a GPU has TF32, and of fp8 and fp4 where a layer has no kernel for it.
-void add_precision_notes(const Scenario& scenario, std::vector<std::string>& notes) {
+void add_precision_notes(const Question& question, std::vector<std::string>& notes) {
+  const Scenario& scenario = question.scenario;
   const hardware::Gpu& gpu = scenario.cluster.node.gpu;
   const workload::Model& model = *scenario.model;
   const bool ampere = gpu.nccl_tuning && *gpu.nccl_tuning >= hardware::GpuGeneration::kAmpere && gpu.peak.tf32;
@@ -196,9 +197,10 @@ void add_precision_notes(const Scenario& scenario, std::vector<std::string>& not
                     name_of(kPrecisions, scenario.precision), 100 * share));
   }
   if (scenario.precision == Precision::kFp4) {
-    notes.emplace_back(
-        "fp4: products as fast as measured on a B300, by the fp8 curve (cost/gemm_time.h); every linear layer runs in "
-        "it, where recipes keep the first and last in bf16");
+    notes.push_back(fmt::format("fp4: {}every linear layer runs in it, where recipes keep the first and last in bf16",
+                                question.calibrated() != nullptr
+                                    ? "products as fast as measured on a B300, by the fp8 curve (cost/gemm_time.h); "
+                                    : ""));
   }
 }
 
@@ -326,7 +328,7 @@ void add_kernel_notes(const Question& question, Prediction& prediction) {
         "--set fusion=none has a kernel for every operation");
   }
   if (auto attention = attention_note(question)) notes.push_back(std::move(*attention));
-  add_precision_notes(scenario, notes);
+  add_precision_notes(question, notes);
   add_taken_notes(scenario, notes);
   if (auto executed = executed_note(model, prediction)) notes.push_back(std::move(*executed));
   if (const auto& on = model.measured) {
