@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "cases/case_degrees.h"
 #include "cases/case_text.h"
-#include "cases/language_case.h"
 #include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::whatif {

@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "cases/case_degrees.h"
 #include "cases/case_text.h"
 #include "cases/framework_name.h"
-#include "cases/language_case.h"
 
 namespace ddlsim::whatif {
 namespace {

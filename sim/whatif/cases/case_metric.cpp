@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "cases/case_degrees.h"
 #include "cases/case_text.h"
 #include "cases/language_case.h"
 #include "ddlsim/support/choices.h"

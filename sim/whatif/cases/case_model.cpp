@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "cases/case_degrees.h"
 #include "cases/case_parts.h"
 #include "cases/case_software.h"
 #include "cases/case_text.h"

@@ -73,7 +73,4 @@ namespace ddlsim::whatif {
 /// Whether the precision or the split of a case is assumed.
 [[nodiscard]] bool leaves_open(const io::Case& one);
 
-/// A whole number of `extra`; nothing where it is not said, or no number.
-[[nodiscard]] std::optional<std::int64_t> count_of(const io::Case& one, std::string_view key);
-
 }  // namespace ddlsim::whatif

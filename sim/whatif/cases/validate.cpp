@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "cases/case_degrees.h"
 #include "cases/case_metric.h"
 #include "cases/case_network.h"
 #include "cases/case_open.h"

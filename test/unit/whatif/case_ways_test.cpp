@@ -237,6 +237,8 @@ TEST_CASE("ways: a batch of all passes is that of one, so many times", "[unit][w
   CHECK(said(one, "batch") == "12");
   one.extra = {{"grad_accum", "5"}};
   CHECK(said(one, "batch") == "60");
+  one.extra = {{"grad_accum", "1000000000000000"}, {"batch_size", "1000000000000000"}};  // nobody's, and no overflow
+  CHECK(said(one, "batch") == "60");
   one = megatron("PyTorch 2.1");
   one.architecture = "ddp";
   one.batch_per_gpu = 60;
