@@ -49,7 +49,7 @@ struct ParetoPlan {
 struct PlanSensitivity {
   std::string change;     // "network half as fast"
   PlanSettings settings;  // that make it so; empty: `change` says all
-  PlanSettings plan;      // then the best by the same objective, of those that are shown
+  PlanSettings plan;      // then the best by the same objective
   bool same = true;       // the plan that is best now
   Time step_time{};
   std::string reason;  // why it helps no more than that, and what would; empty: nothing to say

@@ -44,6 +44,10 @@
 // dualpipe), what its own (1f1b, interleaved) would take is searched after that, for half as long again at most, and
 // noted.
 //
+// Where a server's GPUs are no power of two and nobody states how many work, what as many as are one would do is
+// searched too (64 of an NVL72's 72, whose factor of 9 few models and batches have), and said where it is faster, or
+// where no plan is legal on all of them.
+//
 // The front of step time, memory and money ends at twice the best one's step where plans of one cluster are compared by
 // time: nobody saves memory at that price, and most of the plans that might be on it need not be looked at.
 //

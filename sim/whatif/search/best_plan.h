@@ -19,10 +19,12 @@
 namespace ddlsim::whatif {
 
 struct FastestPlan {
+  std::int64_t nodes = 1;
   plan::Parallel parallel;
   std::int64_t batch = 1;   // the micro-batch
   std::int64_t passes = 1;  // of it in a step
   Time step{};
+  DataSize memory{};              // per GPU
   answer::PlanSettings settings;  // as answer::PlannedJob::plan
 };
 
@@ -34,8 +36,9 @@ struct ClusterPlans {
 };
 
 /// `stated` as search_plans has it, the cluster among it. Errors: of search_plans, but for what fits nowhere.
-/// `kept_layers` as PlanOptions has it.
+/// `kept_layers` as PlanOptions has it; plans that take longer than `at_most` are of no interest.
 [[nodiscard]] Expected<ClusterPlans> fastest_plan(const io::Catalog& catalog, std::span<const Override> stated,
-                                                  const Clock& clock, Time deadline, std::size_t kept_layers);
+                                                  const Clock& clock, Time deadline, std::size_t kept_layers,
+                                                  Time at_most = Time::infinity());
 
 }  // namespace ddlsim::whatif

@@ -194,7 +194,9 @@ Expected<answer::PlanChoice> answer_of(const io::Catalog& catalog, std::span<con
   if (!options.explain) return choice;
   if (auto note = megatron_note(space, found, options.objective)) choice.notes.push_back(std::move(*note));
   choice.why = why_best(choice);
-  choice.sensitivity = sensitivity_of(space, found.tools, candidates_of(found), found.too_large, choice, is_late);
+  for (auto& one : sensitivity_of(space, found.tools, candidates_of(found), found.too_large, choice, is_late)) {
+    choice.sensitivity.push_back(std::move(one));
+  }
   if (is_late()) {
     choice.notes.emplace_back(
         "what would change the choice was not looked at to the end: the limit of time came first");

@@ -72,6 +72,45 @@ TEST_CASE("plan: a best plan that fits tightly says so, and what one takes that 
   CHECK_FALSE(has_note(chosen(settings), "fits tightly"));
 }
 
+TEST_CASE("plan choice: fewer GPUs of a server may be faster, where few numbers divide all of them", "[unit][whatif]") {
+  const std::vector<Override> rack{
+      {"model", "resnet50", {}}, {"node", "gb200-nvl72", {}}, {"global_batch", "1024", {}}, {"precision", "bf16", {}}};
+  const answer::PlanChoice choice = chosen(rack);
+  const auto fewer = sensitivity_in(choice, "64 of a server's 72 GPUs");
+  CHECK_FALSE(fewer.same);
+  CHECK(fewer.settings == answer::PlanSettings{{"gpus_per_node", "64"}});
+  CHECK(fewer.reason.empty());
+  CHECK(fewer.step_time < choice.best.prediction.step_time);
+  // As by a search of its own.
+  const auto alone = chosen(with(rack, {{"gpus_per_node", "64", {}}}));
+  CHECK(fewer.plan == alone.best.plan);
+  CHECK(fewer.step_time == alone.best.prediction.step_time);
+  CHECK(fewer.memory_per_gpu == alone.best.prediction.memory_per_gpu);
+  // Not where it is stated, where it is slower, or where something else is asked for.
+  const auto is_about_gpus = [](const answer::PlanChoice& one) {
+    return std::any_of(one.sensitivity.begin(), one.sensitivity.end(), [](const answer::PlanSensitivity& change) {
+      return change.change.find("of a server's") != std::string::npos;
+    });
+  };
+  CHECK(is_about_gpus(choice));
+  CHECK_FALSE(is_about_gpus(chosen(with(rack, {{"gpus_per_node", "72", {}}}))));
+  CHECK_FALSE(is_about_gpus(alone));
+  CHECK_FALSE(is_about_gpus(chosen(with(rack, {{"global_batch", "4608", {}}}))));
+  CHECK_FALSE(is_about_gpus(chosen(rack, {.objective = answer::PlanObjective::kMemory})));
+}
+
+TEST_CASE("plan choice: where no plan is legal on a server's GPUs, fewer of them that have one are named",
+          "[unit][whatif]") {
+  const std::vector<Override> rack{{"model", "resnet50", {}},
+                                   {"node", "gb200-nvl72", {}},
+                                   {"global_batch", "1024", {}},
+                                   {"parallel.data", "64", {}}};
+  const auto refused = search_plans(catalog(), rack, {}, no_time);
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().notes.back(), Contains("64 of a server's 72 GPUs would do: dp 64, ") &&
+                                               Contains(", step ") && Contains(": gpus_per_node=64"));
+}
+
 TEST_CASE("plan choice: another network changes no plan's memory, so it does not change which holds least",
           "[unit][whatif]") {
   const std::vector<Override> settings{{"model", "llama_3_1_8b", {}},
