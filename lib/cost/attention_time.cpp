@@ -88,6 +88,11 @@ double attention_compute(const AttentionCurve& curve, const DeviceSpec& spec, co
 
 }  // namespace
 
+hardware::GpuGeneration attention_generation(const hardware::Gpu& gpu) {
+  if (!gpu.kernels_of.empty()) return hardware::GpuGeneration::kAmpere;
+  return gpu.nccl_tuning.value_or(hardware::GpuGeneration::kAmpere);
+}
+
 std::optional<KernelSlowdown> kernel_slowdown(primitives::AttentionKernel kernel, hardware::GpuGeneration generation,
                                               AttentionPass pass, double width) {
   using primitives::AttentionKernel;
@@ -95,15 +100,16 @@ std::optional<KernelSlowdown> kernel_slowdown(primitives::AttentionKernel kernel
     double of_64, of_128;
   };
   constexpr OfWidths kFlash2OnHopper[] = {{1.57, 1.85}, {1.56, 1.74}};  // forward, backward
+  constexpr OfWidths kFlash2OnBlackwell[] = {{2.3, 3.55}, {3.36, 3.25}};
   constexpr double kFlash1OnAmpere[] = {1.38, 2.0};
-  if (kernel == AttentionKernel::kBest) return KernelSlowdown{};
-  if (generation > hardware::GpuGeneration::kHopper) return std::nullopt;
+  const bool is_newest = generation == hardware::GpuGeneration::kBlackwell;
+  if (kernel == AttentionKernel::kBest || (kernel == AttentionKernel::kSdpa && is_newest)) return KernelSlowdown{};
+  if (kernel == AttentionKernel::kFlash1 && is_newest) return std::nullopt;
   const std::size_t at = pass == AttentionPass::kForward ? 0 : 1;
-  const OfWidths& hopper = kFlash2OnHopper[at];
-  const double share = std::clamp(portable_log2(width / 64), 0.0, 1.0);
   KernelSlowdown slower;
-  if (generation == hardware::GpuGeneration::kHopper) {
-    slower.compute = hopper.of_64 + share * (hopper.of_128 - hopper.of_64);
+  if (generation >= hardware::GpuGeneration::kHopper) {
+    const OfWidths& here = (is_newest ? kFlash2OnBlackwell : kFlash2OnHopper)[at];
+    slower.compute = here.of_64 + std::clamp(portable_log2(width / 64), 0.0, 1.0) * (here.of_128 - here.of_64);
   }
   if (kernel == AttentionKernel::kFlash1) slower.whole = kFlash1OnAmpere[at];
   return slower;

@@ -251,10 +251,9 @@ KernelTime KernelTimes::of(const primitives::FusedAttention& attention) const {
     return {.time = max(compute, memory), .ratio = time_ratio(memory, compute), .executed = work};
   }
   if (found == nullptr) return as_bf16_ != nullptr ? as_bf16_->roofline(work, moved) : roofline(work, moved);
-  const auto generation = calibration_.gpu.nccl_tuning.value_or(hardware::GpuGeneration::kAmpere);
-  const KernelSlowdown slower =
-      kernel_slowdown(calibration_.attention, generation, attention.shape.pass, head_width(attention.shape))
-          .value_or(KernelSlowdown{});
+  const KernelSlowdown slower = kernel_slowdown(calibration_.attention, attention_generation(calibration_.gpu),
+                                                attention.shape.pass, head_width(attention.shape))
+                                    .value_or(KernelSlowdown{});
   const double unseen = found->pass == attention.shape.pass ? 0 : kBorrowedOctaves;
   // A ring's step, and the last of several chunks, has other FLOPs than its shape's.
   const double share = attention.work / attention_work(attention.shape, 1);

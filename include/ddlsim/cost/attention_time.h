@@ -30,6 +30,18 @@
 //                                between in proportion to the width's logarithm, outside the nearer's. 327 rows of
 //                                PyTorch's flash backend on an H200 beside its cuDNN (bench/calibrate/measured,
 //                                language); an H100's 333 and cudnn-frontend's 20 of an H200 had no part in it
+//   FlashAttention-2 on B200     likewise, as it has none of Blackwell's instructions: about as fast as on Hopper.
+//   Forward
+//                                2.3 and 3.55, backward 3.36 and 3.25: medians of 2,048 tokens and more of
+//                                Dao-AILab/flash-attention #1589 (width 64, no mask), meta-pytorch/tritonbench pull 171
+//                                (128, no mask, forward) and Scicom-AI-Enterprise-Organization's
+//                                causal-self-attention-benchmark-B200 (128, causal, both passes), beside this curve, of
+//                                which that table's FlashAttention-4 is 1 % off. Short sequences differ less: 512
+//                                tokens of width 64 take 1.6 and 1.8 times as long
+//   PyTorch's own choice         scaled_dot_product_attention takes FlashAttention-2 before PyTorch 2.11 and asks cuDNN
+//                                first since, on Hopper and Blackwell (sdp_utils.cpp: check_prefer_cudnn_attention;
+//                                huggingface/transformers #48163); torchtitan asks cuDNN first on Blackwell (its
+//                                models' attention.py), which is `sdpa` here
 //   FlashAttention in Triton     1.38 forward, 2.0 backward of FlashAttention-2: the tutorial kernel of July 2023 on
 //                                A100, the whole of it, causal, 1,024 to 16,384 keys, 84 to 122 and 49 to 81 TFLOP/s
 //                                (triton-lang/triton pull 1917), beside this model's FlashAttention-2; on Hopper, whose
@@ -78,8 +90,12 @@ struct KernelSlowdown {
   double whole = 1;    // of all of it, computing with the above
 };
 
-/// At a head's width (of queries' and values' the mean). Nothing: nobody measured it on such GPUs (FlashAttention-2 and
-/// before on Blackwell).
+/// Whose kernels of attention a GPU runs: its own generation's, or Ampere's (Gpu::kernels_of: Ada, and Blackwell's
+/// cards for desks and workstations).
+[[nodiscard]] hardware::GpuGeneration attention_generation(const hardware::Gpu& gpu);
+
+/// At a head's width (of queries' and values' the mean). Nothing: nobody measured it on such GPUs (FlashAttention in
+/// Triton on Blackwell).
 [[nodiscard]] std::optional<KernelSlowdown> kernel_slowdown(primitives::AttentionKernel kernel,
                                                             hardware::GpuGeneration generation,
                                                             primitives::AttentionPass pass, double width);

@@ -5,7 +5,7 @@
 // Names are a framework's own in lower case ("torchtitan (pytorch fsdp2)"); the first row whose words all stand in it,
 // of releases before its year, counts.
 // Limits: of a framework without a row what Megatron-LM does without more flags is assumed.
-// Example: way_of("torchtitan") has states `mixed`, gradients `fp32`, attention `flash-2`; runs_fused_blocks() of it is
+// Example: way_of("torchtitan") has states `mixed`, gradients `fp32`, attention `sdpa`; runs_fused_blocks() of it is
 // unknown, of "torchtitan (pytorch fsdp2)" false.
 #pragma once
 

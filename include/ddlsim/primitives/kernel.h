@@ -116,12 +116,14 @@ struct AttentionShape {
 /// Which kernel that is (cost/attention_time.h has what it takes).
 enum class AttentionKernel : std::uint8_t {
   kBest,    // the fastest that was measured on the GPU: FlashAttention-2 on Ampere, 3 and cuDNN's on Hopper
-  kFlash2,  // FlashAttention-2 on any GPU, as PyTorch's scaled_dot_product_attention with its flash backend
+  kSdpa,    // FlashAttention-2, but cuDNN's on Blackwell: torchtitan's order of PyTorch's backends
+  kFlash2,  // FlashAttention-2 on any GPU, as PyTorch's scaled_dot_product_attention before 2.11
   kFlash1,  // FlashAttention in Triton, 2022
 };
 
-inline constexpr Choices<AttentionKernel, 3> kAttentionKernels{{
+inline constexpr Choices<AttentionKernel, 4> kAttentionKernels{{
     {"best", AttentionKernel::kBest},
+    {"sdpa", AttentionKernel::kSdpa},
     {"flash-2", AttentionKernel::kFlash2},
     {"flash-1", AttentionKernel::kFlash1},
 }};

@@ -61,9 +61,9 @@ constexpr auto kWays = std::to_array<TrainingWay>({
     {"megatron-core", kNever, kEver, true, Beside::kAll, 1, "mixed", "fp32", "best", false,
      "NVIDIA/Megatron-LM core_r0.8.0 README: distributed optimizer, sequence parallel, TransformerEngine attention, "
      "--overlap-grad-reduce --overlap-param-gather --tp-comm-overlap"},
-    {"torchtitan", kNever, kEver, true, Beside::kGradients, 3, "mixed", "fp32", "flash-2", true,
-     "pytorch/torchtitan docs/fsdp.md: FSDP2, bf16 weights gathered, gradients reduced in fp32; "
-     "scaled_dot_product_attention"},
+    {"torchtitan", kNever, kEver, true, Beside::kGradients, 3, "mixed", "fp32", "sdpa", true,
+     "pytorch/torchtitan docs/fsdp.md: FSDP2, bf16 weights gathered, gradients reduced in fp32; models/attention.py: "
+     "scaled_dot_product_attention, cuDNN's on Blackwell"},
     {"torchtune", kNever, kEver, true, Beside::kGradients, 3, "pure-16", "bf16", "flash-2", true,
      "pytorch/torchtune recipes/configs/llama3_1/8B_full.yaml: dtype bf16, of weights and all that follows from them; "
      "full_finetune_distributed: FSDP2"},

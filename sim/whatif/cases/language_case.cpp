@@ -219,12 +219,43 @@ bool exchanges_heads(const io::Case& one) {
   return has_any(said, {"a2a", "all-to-all", "ulysses"}) || has(lower_case(one.architecture), "ulysses");
 }
 
+/// What a row says of attention's kernel, in lower case, letters and digits alone: "fa2", "flashattention2".
+std::string attention_words_of(const io::Case& one) {
+  std::string words;
+  for (const std::string_view key : {"attention", "attention_backend", "flash_attention"}) {
+    for (const char c : lower_case(one.said(key).value_or(""))) {
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0) words += c;
+    }
+    words += ' ';
+  }
+  return words;
+}
+
+bool names_newest_attention(std::string_view words) {
+  return has_any(words, {"fa3", "fa4", "flashattention3", "flashattention4", "flashattn3", "flashattn4", "cudnn"});
+}
+
+bool names_flash_attention_2(std::string_view words) {
+  return has_any(words, {"fa2", "flashattention2", "flashattn2"});
+}
+
+/// The kernel of attention where it is one (software.attention): that which the row names, or its framework's.
+std::string_view attention_kernel_of(const io::Case& one, const importers::TrainingWay& way) {
+  const std::string words = attention_words_of(one);
+  if (names_newest_attention(words)) return "best";
+  if (names_flash_attention_2(words)) return "flash-2";
+  constexpr double kCudnnFirst = 2026.2;  // PyTorch 2.11 (cost/attention_time.h)
+  const bool pytorchs = way.attention == "flash-2" || way.attention == "sdpa";
+  return pytorchs && software_year_of(one).value_or(0) >= kCudnnFirst ? "best" : way.attention;
+}
+
 void add_kernels(const io::Case& one, const importers::TrainingWay& way, std::vector<Override>& settings) {
   const AddSetting set{one, settings};
   const bool compiled = is_compiled(one);
   const bool one_kernel = has_attention_in_one(one, way);
   set("fusion", compiled ? (one_kernel ? "all" : "pointwise") : one_kernel ? "attention" : "none");
-  if (one_kernel && way.attention != "best") set("software.attention", std::string(way.attention));
+  const std::string_view kernel = attention_kernel_of(one, way);
+  if (one_kernel && kernel != "best") set("software.attention", std::string(kernel));
 }
 
 void add_sharing(int shares, const io::Case& one, std::int64_t replicas, std::vector<Override>& settings) {
@@ -272,6 +303,8 @@ std::optional<bool> said_attention_in_one(const io::Case& one) {
   if (!unsaid) return !denies(one, "flash_attention");
   if (says(one, "attention", "flash") || says(one, "attention", "sdpa")) return true;
   if (says(one, "attention", "scaled_dot_product")) return true;
+  const std::string words = attention_words_of(one);
+  if (names_newest_attention(words) || names_flash_attention_2(words)) return true;
   if (says(one, "attention", "eager") || says(one, "attention_backend", "unfused")) return false;
   if (says(one, "attention", "materiali") || says(one, "attention", "naive")) return false;  // scores in memory
   return std::nullopt;

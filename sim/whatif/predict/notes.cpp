@@ -298,8 +298,9 @@ std::optional<std::string> attention_note(const Question& question) {
   const hardware::Gpu& gpu = question.scenario.cluster.node.gpu;
   const primitives::AttentionKernel kernel = question.scenario.software_attention;
   constexpr double kAnyWidth = 128;  // which GPUs it was measured on is of no width
-  const bool measured = !gpu.nccl_tuning ||
-                        cost::kernel_slowdown(kernel, *gpu.nccl_tuning, primitives::AttentionPass::kForward, kAnyWidth);
+  const bool measured =
+      cost::kernel_slowdown(kernel, cost::attention_generation(gpu), primitives::AttentionPass::kForward, kAnyWidth)
+          .has_value();
   if (measured || !question.scenario.model->totals.attention) return std::nullopt;
   return fmt::format("software.attention: nobody measured {} on GPUs of {}'s generation; taken as the GPU's fastest",
                      name_of(primitives::kAttentionKernels, kernel), gpu.name);

@@ -305,8 +305,9 @@ constexpr auto kLeaves = std::to_array<Leaf>({
     {"software.fused", "whether blocks run as fused kernels, as Megatron's and NeMo's, or XLA's convolutions, whose norms then take "
      "element-wise kernels in; no: RMSNorm, rotary positions, SwiGLU and GPT-2's GELU are single operations (default: nobody says)", "yes",
      [](Into s, Value v, Names) { return store(parse_yes(v), s.software_fused); }},
-    {"software.attention", "the kernel of attention where it is one: best (the GPU's fastest), flash-2 (PyTorch's "
-     "scaled_dot_product_attention on Hopper), flash-1 (Triton, 2022)", "flash-2",
+    {"software.attention", "the kernel of attention where it is one: best (the GPU's fastest), flash-2 (FlashAttention-2, "
+     "as PyTorch's scaled_dot_product_attention before 2.11), sdpa (that, but cuDNN's on Blackwell: torchtitan), flash-1 (Triton, "
+     "2022)", "flash-2",
      [](Into s, Value v, Names) {
        return store(parse_choice(primitives::kAttentionKernels, v, "attention kernel"), s.software_attention);
      }},

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "catalog.h"
 #include "ddlsim/workload/op.h"
 
 using namespace ddlsim;
@@ -187,7 +188,13 @@ TEST_CASE("attention time: older kernels take longer where newer ones are", "[un
   CHECK(slower(AttentionKernel::kFlash1, GpuGeneration::kAmpere, AttentionPass::kBackward).whole == 2);
   CHECK(slower(AttentionKernel::kFlash1, GpuGeneration::kHopper, AttentionPass::kBackward).compute == 1.74);
   CHECK(slower(AttentionKernel::kFlash1, GpuGeneration::kHopper, AttentionPass::kBackward).whole == 2);
-  CHECK_FALSE(kernel_slowdown(AttentionKernel::kFlash2, GpuGeneration::kBlackwell, AttentionPass::kForward, 128));
+  CHECK(slower(AttentionKernel::kFlash2, GpuGeneration::kBlackwell, AttentionPass::kForward).compute == 3.55);
+  CHECK(slower(AttentionKernel::kFlash2, GpuGeneration::kBlackwell, AttentionPass::kBackward).compute == 3.25);
+  CHECK_FALSE(kernel_slowdown(AttentionKernel::kFlash1, GpuGeneration::kBlackwell, AttentionPass::kForward, 128));
+  // torchtitan's order of PyTorch's backends: cuDNN's on Blackwell alone.
+  CHECK(slower(AttentionKernel::kSdpa, GpuGeneration::kBlackwell, AttentionPass::kForward).compute == 1);
+  CHECK(slower(AttentionKernel::kSdpa, GpuGeneration::kHopper, AttentionPass::kForward).compute == 1.85);
+  CHECK(slower(AttentionKernel::kSdpa, GpuGeneration::kAmpere, AttentionPass::kForward).compute == 1);
   const auto at_width = [](double width) {
     const auto slow =
         kernel_slowdown(AttentionKernel::kFlash2, GpuGeneration::kHopper, AttentionPass::kBackward, width);
@@ -237,4 +244,13 @@ TEST_CASE("attention time: what a backward pass moves", "[unit][cost]") {
     return attention_moved({AttentionPass::kBackward, 128, 128, heads, kv_heads, 128, 128}, 512, bytes(2));
   };
   CHECK(of_128(64, 8) / of_128(32, 32) == Approx(7234.0 / 3383).epsilon(0.05));
+}
+
+TEST_CASE("attention time: cards that run Ampere's kernels have FlashAttention-2 as their own", "[unit][cost]") {
+  const auto generation = [](const char* gpu) { return attention_generation(test::catalog().gpu(gpu).value()); };
+  CHECK(generation("a100-sxm4-80gb") == hardware::GpuGeneration::kAmpere);
+  CHECK(generation("h200-sxm5-141gb") == hardware::GpuGeneration::kHopper);
+  CHECK(generation("b200-sxm-180gb") == hardware::GpuGeneration::kBlackwell);
+  CHECK(generation("rtx-5090") == hardware::GpuGeneration::kAmpere);
+  CHECK(generation("l40s") == hardware::GpuGeneration::kAmpere);
 }

@@ -282,7 +282,20 @@ TEST_CASE("language cases: degrees, batches and what the framework did at the ti
   CHECK(said(later, "fusion") == "attention");
   CHECK(said(later, "software.attention").empty());
   later.framework = "torchtitan";
-  CHECK(said(later, "software.attention") == "flash-2");
+  CHECK(said(later, "software.attention") == "sdpa");
+  later.framework = "torchtitan (PyTorch 2.11)";  // asks cuDNN first
+  CHECK(said(later, "software.attention").empty());
+  for (const char* const words : {"FA2", "flash_attention_2", "FlashAttention-2"}) {
+    later.extra["attention"] = words;
+    CHECK(said(later, "software.attention") == "flash-2");
+  }
+  for (const char* const words : {"FA3", "FA4", "cuDNN"}) {
+    later.extra["attention"] = words;
+    CHECK(said(later, "software.attention").empty());
+    CHECK(said(later, "fusion") == "attention");
+  }
+  later.extra.erase("attention");
+  later.framework = "torchtitan";
   later.extra["compile"] = "torch.compile";
   CHECK(said(later, "fusion") == "all");
   later.framework = "MosaicML Composer (PyTorch FSDP)";
