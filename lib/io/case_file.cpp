@@ -193,7 +193,6 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"remat_policy", "recompute"},
     {"activation_checkpoint", "activation_checkpointing"},
     {"ac", "activation_checkpointing"},
-    {"ac_mode", "activation_checkpointing"},
     {"activation_checkpoint_mode", "activation_checkpointing"},
     {"grad_checkpointing", "activation_checkpointing"},
     {"grad_checkpoint", "activation_checkpointing"},

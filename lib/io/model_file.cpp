@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "ddlsim/support/names.h"
 #include "ddlsim/workload/op.h"
 #include "ddlsim/workload/passes.h"
+#include "image_resize.h"
 #include "op_reader.h"
 
 namespace ddlsim::io {
@@ -25,6 +27,12 @@ class LayerBuilder {
   LayerBuilder(Shape input, const Dimensions& dimensions, std::vector<Error>& errors)
       : shape_(std::move(input)), dimensions_(dimensions), errors_(errors) {}
 
+  /// For images of another size than the file's.
+  void resize(std::int64_t height, std::int64_t width) {
+    resize_.emplace(shape_, height, width);
+    resized_ = {shape_[0], height, width};
+  }
+
   void build(const Node& list) {
     if (list.kind != NodeKind::kList || list.items.empty()) {
       report(list, "layers must be a list with at least one layer");
@@ -40,7 +48,7 @@ class LayerBuilder {
 
  private:
   /// A faulty list is not written out many times over.
-  [[nodiscard]] bool stopped() const { return errors_.size() >= kMaxErrors; }
+  [[nodiscard]] bool stopped() const { return refused_ || errors_.size() >= kMaxErrors; }
 
   void build_one(const Node& item) {
     if (item.kind != NodeKind::kMap || item.entries.size() != 1) {
@@ -60,7 +68,9 @@ class LayerBuilder {
     }
     const std::size_t before = errors_.size();
     OpReader keys(entry.value, entry.key, dimensions_, errors_);
-    if (Shape in = keys.shape_or_empty("in"); !in.empty()) shape_ = std::move(in);
+    Shape in = keys.shape_or_empty("in");
+    const bool elsewhere = !in.empty();  // than at the layer before
+    if (elsewhere) shape_ = std::move(in);
     std::string name = keys.map().text_or("name", fmt::format("{}_{}", entry.key, layers_.size() + 1));
     if (name.size() > kMaxLayerName) {
       report(item, fmt::format("a layer's name is longer than {} characters", kMaxLayerName));
@@ -80,13 +90,44 @@ class LayerBuilder {
       report(item, fmt::format("the model has more than {} layers", kMaxLayers));
       return;
     }
+    const Shape out = made->out;
+    if (resize_) {
+      made = resized(op, elsewhere, *made);
+      if (!made) {
+        errors_.push_back(made.error());
+        refused_ = true;
+        return;
+      }
+      resized_ = made->out;
+    }
     tensors_ += made->layer.parameters.size();
     if (tensors_ > kMaxTensors) {
       report(item, fmt::format("the model has more than {} gradient tensors", kMaxTensors));
       return;
     }
-    shape_ = std::move(made->out);
+    shape_ = out;
     layers_.push_back(std::move(made->layer));
+  }
+
+  /// The layer `one`, of images of the other size.
+  Expected<workload::LayerAndShape> resized(const Op& op, bool elsewhere, const workload::LayerAndShape& one) {
+    const auto refuse = [&](const std::string& why) {
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("the model takes no images of that size: layer '{}' {}", one.layer.name, why));
+    };
+    if (elsewhere) {
+      auto in = resize_->of(shape_);
+      if (!in) return refuse("reads a map of a size that nothing before it has");
+      resized_ = std::move(*in);
+    }
+    // What is flattened was pooled to the file's size.
+    if (std::holds_alternative<workload::Flatten>(op) && shape_.size() == 3) return one;
+    const auto sized = resize_->of(op);
+    if (!sized) return refuse("writes a map of a size that nothing before it has");
+    auto made = workload::layer_of(*sized, resized_, one.layer.name);
+    if (!made) return refuse("would not work: " + made.error().message);
+    if (!resize_->follow(op, one.out, made->out)) return refuse("makes another size of it than another path");
+    return made;
   }
 
   void repeat(const Node& node) {
@@ -117,7 +158,10 @@ class LayerBuilder {
     errors_.push_back(Error{ErrorCode::kParse, std::move(message), node.where, {}, {}});
   }
 
-  Shape shape_;
+  Shape shape_;  // of the file's images
+  std::optional<ImageResize> resize_;
+  Shape resized_;         // of the others
+  bool refused_ = false;  // that size
   const Dimensions& dimensions_;
   std::vector<Error>& errors_;
   std::vector<workload::Layer> layers_;
@@ -194,7 +238,58 @@ void freeze_layers(MapReader& reader, workload::Model& model, std::vector<Error>
                          {}});
 }
 
-void read_layers(MapReader& reader, workload::Model& model, std::vector<Error>& errors) {
+/// Sides of images that are asked for instead of the file's.
+struct ImageSides {
+  std::optional<std::int64_t> height, width;
+
+  [[nodiscard]] bool any() const { return height || width; }
+};
+
+/// Takes them out of what is asked for.
+ImageSides sides_of(Dimensions& dimensions) {
+  const auto [both, tall, wide] = kImageSides;
+  ImageSides sides;
+  for (const auto& [name, value] : dimensions) {
+    if (name == both || name == tall) sides.height = value;
+    if (name == both || name == wide) sides.width = value;
+  }
+  std::erase_if(dimensions, [](const auto& one) {
+    return std::find(kImageSides.begin(), kImageSides.end(), one.first) != kImageSides.end();
+  });
+  return sides;
+}
+
+/// Images are of other sides: what is known of the file's alone goes.
+void resize_images(const ImageSides& sides, const Shape& shape, workload::Model& model, LayerBuilder& builder,
+                   std::vector<Error>& errors) {
+  constexpr std::int64_t kLargest = 1 << 16;
+  const bool detects = model.task.find("detection") != std::string::npos ||
+                       model.task.find("instance") != std::string::npos;  // anchors and regions are of the file's size
+  if (shape.size() != 3 || detects) {
+    errors.push_back(Error{ErrorCode::kUnsupported, "the model is known for images of its own size alone", {}, {}, {}});
+    return;
+  }
+  const std::int64_t height = sides.height.value_or(shape[1]);
+  const std::int64_t width = sides.width.value_or(shape[2]);
+  if (std::min(height, width) < 1 || std::max(height, width) > kLargest) {
+    errors.push_back(Error{ErrorCode::kInvalidArgument,
+                           fmt::format("images of {} x {} pixels", height, width),
+                           {},
+                           {fmt::format("write whole numbers from 1 to {}", kLargest)},
+                           {}});
+    return;
+  }
+  if (height == shape[1] && width == shape[2]) return;
+  // Bytes of what is no image (a text's tokens) stay.
+  const auto values = static_cast<double>(shape[0] * shape[1] * shape[2]);
+  const double of_value = std::floor(model.input_per_sample.in(bytes) / values);
+  model.input_per_sample += bytes(of_value * (static_cast<double>(shape[0] * height * width) - values));
+  model.published = {};
+  model.name += fmt::format(" at {} x {}", height, width);
+  builder.resize(height, width);
+}
+
+void read_layers(MapReader& reader, const ImageSides& sides, workload::Model& model, std::vector<Error>& errors) {
   const Node* layers = reader.require("layers");
   const Node* input = reader.require("input");
   if (input == nullptr || layers == nullptr) return;
@@ -202,7 +297,8 @@ void read_layers(MapReader& reader, workload::Model& model, std::vector<Error>& 
   Shape shape = keys.shape("shape");
   model.input_per_sample = keys.map().quantity<dimension::kData>("bytes", Range::kNonNegative);
   keys.map().finish();
-  LayerBuilder builder(std::move(shape), model.dimensions, errors);
+  LayerBuilder builder(shape, model.dimensions, errors);
+  if (sides.any()) resize_images(sides, shape, model, builder, errors);
   builder.build(*layers);
   model.layers = builder.take();
   workload::drop_unread_outputs(model.layers);
@@ -270,7 +366,9 @@ Expected<workload::Model> read_model(const Node& document, const Dimensions& dim
   model.batch = reader.count("batch", {1, kMaxBatch});
   if (reader.find("global_batch") != nullptr) model.global_batch = reader.count("global_batch", {1, kMaxBatch});
   model.optimizer = reader.choice("optimizer", workload::kOptimizers);
-  model.dimensions = read_dimensions(reader, dimensions, errors);
+  Dimensions asked = dimensions;
+  const ImageSides sides = sides_of(asked);
+  model.dimensions = read_dimensions(reader, asked, errors);
   if (const Node* published = reader.find("published")) {
     MapReader parts(*published, "published", errors);
     if (parts.find("parameters") != nullptr) {
@@ -283,8 +381,12 @@ Expected<workload::Model> read_model(const Node& document, const Dimensions& dim
   if (features != nullptr) {
     read_features(*features, model, errors);
     read_recalled(reader, model);
+    if (sides.any()) {
+      errors.push_back(
+          Error{ErrorCode::kUnsupported, "the model is known by its totals: it has no images", {}, {}, {}});
+    }
   } else {
-    read_layers(reader, model, errors);
+    read_layers(reader, sides, model, errors);
     read_measured_on(reader, model, errors);
   }
   model.sources = reader.sources({"layers", "input", "batch", "global_batch", "optimizer", "dimensions", "published",

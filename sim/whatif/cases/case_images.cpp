@@ -67,7 +67,13 @@ Expected<void> add_image_size(const io::Case& one, const workload::Model& model,
   const bool same = height == width
                         ? height == shape[1] || height == shape[2]
                         : (height == shape[1] && width == shape[2]) || (height == shape[2] && width == shape[1]);
-  return same ? Expected<void>() : refuse(fmt::format("{} x {}", shape[1], shape[2]));
+  if (same) return {};
+  // Networks for small images have another first convolution, and no pooling behind it (He et al., CVPR 2016, 4.2).
+  constexpr std::int64_t kSmall = 64;
+  if (std::min(height, width) < kSmall) return refuse(fmt::format("{} x {}", shape[1], shape[2]));
+  settings.push_back({"model.image_height", std::to_string(height), one.where});
+  settings.push_back({"model.image_width", std::to_string(width), one.where});
+  return {};
 }
 
 }  // namespace ddlsim::whatif

@@ -88,14 +88,19 @@ Expected<void> check_filled(std::span<const Override> overrides) {
 Expected<void> check_dimension(const workload::Model& model, const Override& setting) {
   std::vector<std::string> names;
   for (const auto& [name, size] : model.dimensions) names.push_back("model." + name);
+  const bool of_images = model.sample.starts_with("image");
+  for (const std::string_view side : io::kImageSides) {
+    if (of_images) names.push_back("model." + std::string(side));
+  }
   if (std::find(names.begin(), names.end(), setting.path) != names.end()) return {};
+  const bool has_none = names.empty();
   for (const Leaf& leaf : leaves()) {
     if (leaf.path.starts_with("model.")) names.emplace_back(leaf.path);
   }
-  return fail(ErrorCode::kNotFound, fmt::format("unknown setting '{}'", setting.path.substr(0, 60)), setting.where,
-              {suggestion(setting.path, names),
-               fmt::format("{} has {}", model.id,
-                           model.dimensions.empty() ? "no dimensions that can be set" : "the dimensions among them")});
+  return fail(
+      ErrorCode::kNotFound, fmt::format("unknown setting '{}'", setting.path.substr(0, 60)), setting.where,
+      {suggestion(setting.path, names),
+       fmt::format("{} has {}", model.id, has_none ? "no dimensions that can be set" : "the dimensions among them")});
 }
 
 void take_model(Scenario& scenario, std::shared_ptr<const workload::Model> model) {

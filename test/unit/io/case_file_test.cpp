@@ -72,6 +72,9 @@ TEST_CASE("cases: other names of what is said, and whole numbers with a zero beh
   CHECK(spelt->front().said("date") == "2021");
   CHECK(spelt->front().said("kv_heads") == "8");
   CHECK(spelt->front().said("activation_checkpointing") == "true");
+  const auto short_form =
+      read("a1,g,paper,GPT,PyTorch,FP32,V100,8,2,16,,,64,ddp,\"{\"\"ac\"\": \"\"Recompute\"\"}\",images_per_s,5,\n");
+  CHECK(short_form->front().said("activation_checkpointing") == "Recompute");
   const auto tokens = [&](const std::string& said) {
     const auto row = read("a1,g,paper,GPT,PyTorch,FP32,V100,8,2,16,,,64,ddp,\"{\"\"seq-length\"\": \"\"" + said +
                           "\"\"}\",images_per_s,5,\n");

@@ -96,7 +96,7 @@ TEST_CASE("case: checkpoints, compilers and what waits on the host, by their wor
   CHECK(with("recompute", "gradient checkpointing (Hugging Face)", "parallel.recompute") == "full");
   CHECK(with("recompute", "no gradient checkpointing", "parallel.recompute") == "");
   CHECK(with("activation_checkpointing", "true", "parallel.recompute") == "full");
-  CHECK(with("ac", "Recompute", "parallel.recompute") == "full");
+  CHECK(with("activation_checkpointing", "Recompute", "parallel.recompute") == "full");
   const std::string alone = said(tuned(), "fusion");
   for (const char* compiler : {"torch.compile", "torch: inductor", "thunder, bucketing", "true", "inductor"}) {
     CAPTURE(compiler);
