@@ -9,10 +9,12 @@
 namespace ddlsim::io {
 namespace {
 
-constexpr auto kSaysNothing =
-    std::to_array<std::string_view>({"accelerator", "amd",    "ampere", "blackwell", "core",  "geforce", "gpu",
-                                     "gpus",        "hbm2",   "hbm2e",  "hbm3",      "hbm3e", "hopper",  "instinct",
-                                     "nv",          "nvidia", "radeon", "tensor",    "tesla", "turing",  "volta"});
+constexpr auto kSaysNothing = std::to_array<std::string_view>(
+    {"accelerator", "amd", "ampere", "blackwell", "core", "geforce", "gpu", "gpus", "hbm2", "hbm2e", "hbm3", "hbm3e",
+     "hopper", "instinct", "nv", "nvidia", "radeon", "tensor", "tesla", "turing", "volta", "with",
+     // what makers of cards call theirs
+     "aorus", "blower", "edition", "eagle", "founders", "gaming", "oc", "rog", "strix", "suprim", "trio", "tuf",
+     "ventus"});
 
 bool is_number(std::string_view word) {
   return !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c) != 0; });

@@ -41,20 +41,24 @@ constexpr auto kVocabularies = std::to_array<std::pair<std::string_view, std::in
     {"mt 5", 250112},     {"t 5", 32128},
 });
 
-/// Rows of the vocabulary's table, padded as Megatron does it.
-std::optional<std::int64_t> padded_vocabulary(const io::Case& one) {
-  std::optional<std::int64_t> stated = count_of(one, "vocab");
-  if (!stated) {
-    const std::string words = words_of(one.model);
+/// Rows of the vocabulary's table, where a case says them or what they are of.
+std::optional<std::int64_t> rows_of_vocabulary(const io::Case& one) {
+  if (const auto stated = count_of(one, "vocab")) return stated;
+  for (const std::string& name : {one.model, one.said("tokenizer").value_or("")}) {
+    const std::string words = words_of(name);
     const auto* const known = std::find_if(kVocabularies.begin(), kVocabularies.end(),
                                            [&](const auto& row) { return has_phrase(words, row.first); });
-    if (known != kVocabularies.end()) stated = known->second;
+    if (known != kVocabularies.end()) return known->second;
   }
   // nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16 config.json.
-  if (!stated && family_of(one) == ModelFamily::kHybrid) stated = 131072;
-  if (!stated) return std::nullopt;
+  if (family_of(one) == ModelFamily::kHybrid) return 131072;
+  return std::nullopt;
+}
+
+/// The same padded as Megatron does it; GPT-2's where nobody says.
+std::int64_t padded_vocabulary(const io::Case& one) {
   const std::int64_t unit = 128 * count_or(one, "tp", 1);
-  return (*stated + unit - 1) / unit * unit;
+  return (rows_of_vocabulary(one).value_or(kAssumedVocabulary) + unit - 1) / unit * unit;
 }
 
 /// A configuration's lines.
@@ -362,7 +366,9 @@ Expected<void> check_counts(const io::Case& one) {
   return {};
 }
 
-Expected<Sizes> sizes_of(const io::Case& one) {
+bool assumes_vocabulary(const io::Case& one) { return family_of(one) != ModelFamily::kVit && !rows_of_vocabulary(one); }
+
+Expected<Sizes> sizes_of(const io::Case& one, bool may_assume) {
   if (auto counts = check_counts(one); !counts) return tl::unexpected<Error>(counts.error());
   std::string missing;
   const auto need = [&](std::string_view key, std::optional<std::int64_t> value) {
@@ -373,8 +379,9 @@ Expected<Sizes> sizes_of(const io::Case& one) {
   const Sizes sizes{.layers = need("layers", count_of(one, "layers")),
                     .hidden = need("hidden", count_of(one, "hidden")),
                     .heads = need("heads", count_of(one, "heads")),
-                    .vocabulary = images ? 1 : need("vocab", padded_vocabulary(one)),
+                    .vocabulary = images ? 1 : padded_vocabulary(one),
                     .sequence = need("seq_len", count_of(one, "seq_len"))};
+  if (!may_assume && assumes_vocabulary(one)) need("vocab", std::nullopt);
   if (missing.empty()) return sizes;
   return fail(ErrorCode::kUnsupported, "the source does not say the model's " + missing, one.where);
 }
@@ -384,7 +391,7 @@ Expected<std::shared_ptr<const workload::Model>> language_model_of(const io::Cas
   if (says(one, "attention", "mamba") && family != ModelFamily::kHybrid) {
     return fail(ErrorCode::kUnsupported, "the source does not say which blocks are state-space ones");
   }
-  const auto sizes = sizes_of(one);
+  const auto sizes = sizes_of(one, true);
   if (!sizes) return tl::unexpected<Error>(sizes.error());
   importers::HfOptions options;
   options.id = "case";

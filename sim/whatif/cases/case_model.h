@@ -26,8 +26,13 @@ struct Sizes {
 /// Errors: kInvalidArgument for sizes and degrees that are said and are no counts.
 [[nodiscard]] Expected<void> check_counts(const io::Case& one);
 
-/// Errors: those of check_counts; kUnsupported, naming what the source does not say.
-[[nodiscard]] Expected<Sizes> sizes_of(const io::Case& one);
+/// Of a vocabulary that nobody says, nor names the tokenizer of: GPT-2's, padded.
+inline constexpr std::int64_t kAssumedVocabulary = 50304;
+/// Whether that is so.
+[[nodiscard]] bool assumes_vocabulary(const io::Case& one);
+
+/// `may_assume`: a vocabulary. Errors: those of check_counts; kUnsupported, naming what the source does not say.
+[[nodiscard]] Expected<Sizes> sizes_of(const io::Case& one, bool may_assume = false);
 
 /// A whole number of `extra`, or what stands for it.
 [[nodiscard]] std::int64_t count_or(const io::Case& one, std::string_view key, std::int64_t otherwise);

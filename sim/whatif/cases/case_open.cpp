@@ -53,6 +53,13 @@ std::optional<OpenCondition> open_attention(const io::Case& one, const Scenario&
                        stated(one, "flash_attention", {"yes", "no"})};
 }
 
+/// Of a language model by its sizes; Llama 2's and Llama 3's are at the ends of what models of today have.
+std::optional<OpenCondition> open_vocabulary(const io::Case& one) {
+  if (!gives_sizes(one) || !one.said("hidden") || !assumes_vocabulary(one)) return std::nullopt;
+  return OpenCondition{fmt::format("the vocabulary ({} are assumed)", kAssumedVocabulary), "extra.vocab: 32000, say",
+                       stated(one, "vocab", {"32000", "128256"})};
+}
+
 bool has_gelu_of_gpt2(const workload::Model& model) {
   return std::any_of(model.layers.begin(), model.layers.end(), [](const workload::Layer& layer) {
     const auto* op = layer.op ? std::get_if<workload::Pointwise>(&*layer.op) : nullptr;
@@ -130,6 +137,7 @@ std::vector<OpenCondition> open_conditions(const io::Catalog& catalog, const io:
     if (condition) open.push_back(std::move(*condition));
   };
   add(open_attention(one, scenario));
+  add(open_vocabulary(one));
   add(open_gelu(one, scenario));
   add(open_layout(one, scenario));
   add(open_tf32(one, scenario));

@@ -122,8 +122,8 @@ std::string_view recomputation_of(const io::Case& one) {
     if (says(one, key, "per operator")) return "per-op";
     if (says(one, key, "selective")) return "selective";
     if (says(one, key, "stage")) return "stage";
-    const bool said =
-        says(one, key, "full") || says(one, key, "checkpointing") || says(one, key, "recompute") || affirms(one, key);
+    const bool said = says(one, key, "full") || says(one, key, "offload") || says(one, key, "checkpointing") ||
+                      says(one, key, "recompute") || affirms(one, key);
     if (said || says(one, key, "block") || says(one, key, "layer")) return whole;
   }
   if (count_or(one, "recompute_layers", 0) > 0) return "full";
@@ -395,7 +395,7 @@ Expected<Work> published_flops(const io::Case& one, double samples) {
   if (family == ModelFamily::kT5 || family == ModelFamily::kVit) {
     return fail(ErrorCode::kUnsupported, "how the source counts FLOPs of such a model is not known");
   }
-  const auto sizes = sizes_of(one);
+  const auto sizes = sizes_of(one, true);
   if (!sizes) return tl::unexpected<Error>(sizes.error());
   const auto h = static_cast<double>(sizes->hidden);
   const auto s = static_cast<double>(sizes->sequence);

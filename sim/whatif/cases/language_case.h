@@ -10,7 +10,8 @@
 //                                  bert (BERT, RoBERTa, DistilBERT: with the head of pre-training over all positions,
 //                                  or a classifier)
 //   else                           gpt2, with a table of learned positions
-// The vocabulary, where nobody says one, is that of the model's name (case_model.cpp).
+// The vocabulary, where nobody says one, is that of the model's or the tokenizer's name (case_model.cpp), else GPT-2's,
+// and the interval has others.
 // Vocabularies are padded to a multiple of 128 times the tensor degree (Megatron's make_vocab_size_divisible_by). A GPT
 // whose framework had FlashAttention has its attention as one kernel.
 // What a source leaves open is filled in as `way_of` says; a case that leaves open what nobody can fill in (heads,

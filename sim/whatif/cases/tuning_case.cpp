@@ -68,7 +68,8 @@ void add_offload(const io::Case& one, int shares, std::vector<Override>& setting
     const bool weights = affirms(one, "param_offload") || (affirms(one, "cpu_offload") && fsdp);
     if (weights && shares == 3) set("parallel.offload_weights", "yes");
   }
-  if (says(one, "offload", "activations") || affirms(one, "activation_offload")) {
+  const bool inputs = says(one, "activation_checkpointing", "offload");  // of what is computed again
+  if (says(one, "offload", "activations") || affirms(one, "activation_offload") || inputs) {
     set("parallel.offload_activations", "yes");
   }
 }

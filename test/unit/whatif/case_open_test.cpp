@@ -88,6 +88,24 @@ io::Case resnet() {
 
 }  // namespace
 
+TEST_CASE("case: a vocabulary that nobody says is GPT-2's, or a smaller or a larger one", "[unit][whatif]") {
+  io::Case unsaid = with(llama(), {{"flash_attention", "yes"}});
+  unsaid.model = "somebody's 8B";
+  unsaid.extra.erase("vocab");
+  CHECK(open_of(unsaid) == "the vocabulary (50304 are assumed); ");
+  const answer::CaseResult open = result_of(unsaid);
+  const auto of = [&](const char* rows) { return result_of(with(unsaid, {{"vocab", rows}})); };
+  CHECK(open.predicted == of("50304").predicted);
+  const answer::CaseResult larger = of("128256");
+  CHECK(larger.predicted > open.predicted * 1.01);
+  CHECK(open.interval_90.second == Approx(larger.interval_90.second * open.predicted / of("50304").predicted));
+  CHECK(open.interval_90.first < of("50304").interval_90.first);
+  // Whose tokenizer it is says it as well.
+  const io::Case named = with(unsaid, {{"tokenizer", "Llama 3"}});
+  CHECK(open_of(named).empty());
+  CHECK(result_of(named).predicted == larger.predicted);
+}
+
 TEST_CASE("case: attention of transformers that nobody states is one kernel or several", "[unit][whatif]") {
   CHECK(open_of(llama()) == "attention's kernel; ");
   CHECK(open_of(with(llama(), {{"flash_attention", "no"}})).empty());

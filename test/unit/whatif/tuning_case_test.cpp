@@ -97,6 +97,8 @@ TEST_CASE("case: checkpoints, compilers and what waits on the host, by their wor
   CHECK(with("recompute", "no gradient checkpointing", "parallel.recompute") == "");
   CHECK(with("activation_checkpointing", "true", "parallel.recompute") == "full");
   CHECK(with("activation_checkpointing", "Recompute", "parallel.recompute") == "full");
+  CHECK(with("activation_checkpointing", "Offload", "parallel.recompute") == "full");
+  CHECK(with("activation_checkpointing", "Offload", "parallel.offload_activations") == "yes");
   const std::string alone = said(tuned(), "fusion");
   for (const char* compiler : {"torch.compile", "torch: inductor", "thunder, bucketing", "true", "inductor"}) {
     CAPTURE(compiler);
