@@ -92,7 +92,8 @@ std::optional<Number> generation_in(std::string_view text) {
   return std::nullopt;
 }
 
-/// How many ports: "8x", "8 x", "200gb/s x 8", "dual-rail". Lanes of one port, "100 gb/s (4x edr)", are none.
+/// How many ports: "8x", "8 x", "200gb/s x 8", "8 ports x 200 gb/s", "8 nics", "dual-rail". Lanes of one port, "100
+/// gb/s (4x edr)", are none.
 std::optional<std::int64_t> count_in(std::string_view text, const std::optional<Number>& rate) {
   constexpr double kMost = 1000;
   const auto whole = [](const Number& number) {
@@ -111,6 +112,15 @@ std::optional<std::int64_t> count_in(std::string_view text, const std::optional<
     if (ends && whole(*after) && rate && rate->end < i && !is_lower(text[i - 1])) {
       return static_cast<std::int64_t>(after->value);
     }
+  }
+  for (const std::string_view word : {"ports", "nics", "rails", "hcas", "adapters", "cards"}) {
+    const std::size_t at = text.find(word);
+    if (at == std::string_view::npos || at == 0) continue;
+    const auto before = number_before(text, at);
+    // Not of "mlx5" or "connectx-7".
+    const bool alone =
+        before && (before->begin == 0 || text[before->begin - 1] == ' ' || text[before->begin - 1] == '(');
+    if (alone && whole(*before) && before->value >= 1) return static_cast<std::int64_t>(before->value);
   }
   if (has_any(text, {"dual-rail", "dual rail"})) return 2;
   if (has_any(text, {"quad-rail", "quad rail"})) return 4;

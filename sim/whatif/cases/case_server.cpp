@@ -41,8 +41,8 @@ int fitness(const Node& node, const hardware::Gpu& gpu, const SaidOfServer& said
   } else if (has(text, "pcie") || pcie) {
     score += node.gpu_interconnect == Interconnect::kPcie ? 350 : 0;
   }
-  // A part of a cloud's server that nobody names is a worse guess than one with six GPUs more.
-  if (node.tariff.provider.empty()) score += 60;
+  // A part of a cloud's server that nobody names is a worse guess than one with seven GPUs more: one GPU of a DGX.
+  if (node.tariff.provider.empty()) score += 80;
   return score;
 }
 

@@ -85,6 +85,8 @@ TEST_CASE("case: rates in megabits and in bytes", "[unit][whatif]") {
   CHECK(network("40000 Mb/s") == "ethernet-40g");
   CHECK(network("50 GB/s") == "ethernet-400g");
   CHECK(network("8 x 50 GBps InfiniBand") == "8 x infiniband-400g");
+  CHECK(network("InfiniBand, SR-IOV VFs, 8 ports x 200 Gb/s") == "8 x infiniband-200g");
+  CHECK(network("4 ConnectX-7 NICs (400 Gb/s InfiniBand each)") == "infiniband-400g");  // a card's name is no number
   CHECK(network("50 Gbytes/s RoCE") == "roce-400g");
   CHECK(network("EDR 100 GB/s") == "infiniband-100g");              // a slip for Gb: no port of it carries 800
   CHECK(network("100GB EFA") == "aws-efa-100g");                    // likewise
