@@ -125,6 +125,7 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"moe_intermediate_size", "moe_ffn"},
     {"moe_ffn_hidden_size", "moe_ffn"},
     {"moe_dispatcher", "dispatcher"},
+    {"moe_dispatch", "dispatcher"},
     {"moe_token_dispatcher_type", "dispatcher"},
     {"recomputation", "recompute"},
     {"activation_recomputation", "recompute"},

@@ -31,11 +31,14 @@ int digits_at(std::string_view text, std::size_t at, std::size_t count) {
 
 /// "22.10": NVIDIA's containers are named after year and month.
 std::optional<double> container_in(std::string_view text) {
+  const bool amds = has(text, "rocm/");  // "rocm/megatron-lm:v25.9_gfx942"
   for (std::size_t i = 0; i + 5 <= text.size(); ++i) {
     const int year = digits_at(text, i, 2);
     const std::string_view before = text.substr(0, i);  // "cudnn-devel-ubuntu22.04" is no container of theirs
     if (before.ends_with("ubuntu ") || before.ends_with("ubuntu") || before.ends_with("ubuntu-")) continue;
-    if (year < 17 || year > 35 || text[i + 2] != '.' || !digit(text[i + 3]) || !digit(text[i + 4])) continue;
+    if (year < 17 || year > 35 || text[i + 2] != '.' || !digit(text[i + 3])) continue;
+    if (amds && before.ends_with(":v") && !digit(text[i + 4])) return 2000 + year + (text[i + 3] - '1') / 12.0;
+    if (!digit(text[i + 4])) continue;
     const int month = 10 * (text[i + 3] - '0') + (text[i + 4] - '0');
     const bool alone = i + 5 == text.size() || !digit(text[i + 5]);
     if (month >= 1 && month <= 12 && alone) return 2000 + year + (month - 1) / 12.0;
@@ -214,7 +217,7 @@ namespace {
 
 /// Where nobody says when: Megatron-LM of before its core (training_way.cpp), but on GPUs that came later.
 double megatron_year_of(const io::Case& one) {
-  const bool recent = has_any(lower_case(one.gpu), {"h100", "h200", "h800", "h20", "b200", "b300"});
+  const bool recent = has_any(lower_case(one.gpu), {"h100", "h200", "h800", "h20", "b200", "b300", "mi3"});
   constexpr double kBeforeCore = 2022;
   return has(framework_of(one), "megatron-lm") && !recent ? kBeforeCore : importers::kNewest;
 }

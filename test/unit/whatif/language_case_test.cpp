@@ -138,6 +138,15 @@ TEST_CASE("language cases: what a framework did by its release", "[unit][whatif]
   CHECK(way("NeMo Framework 23.05", "2023") == "attention yes 1 yes -");
   CHECK(way("NeMo 24.07", "2024") == "attention yes 1 yes yes");
   CHECK(way("Megatron-LLaMA", "2023") == "none yes 1 - -");
+  // Megatron-LM of nobody's release on GPUs that came later is not that of 2021; nor is AMD's container of 2025.
+  one.extra.erase("date");
+  one.framework = "Megatron-LM";
+  CHECK(said(one, "fusion") == "none");
+  const std::string before = std::exchange(one.gpu, "MI325X");
+  CHECK(said(one, "fusion") == "attention");
+  one.gpu = before;
+  one.framework = "Megatron-LM (rocm/megatron-lm:v25.9_gfx942)";
+  CHECK(said(one, "fusion") == "attention");
   // A release that nobody names is the newest.
   one.extra.erase("date");
   one.framework = "NeMo";
