@@ -1,13 +1,13 @@
 #include "cases/case_images.h"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <vector>
 
 #include "cases/case_degrees.h"
 #include "cases/case_text.h"
@@ -16,33 +16,41 @@
 namespace ddlsim::whatif {
 namespace {
 
-/// Sides of images as a case says them: "256", "512x512"; nothing in other words ("short side 640 to 800").
-std::optional<std::pair<std::int64_t, std::int64_t>> image_sides_of(const io::Case& one) {
+/// Sides of images, or of volumes, as a case says them: "256", "512x512", "64 x 64 x 64"; none in other words ("short
+/// side 640 to 800").
+std::vector<std::int64_t> sides_of(const io::Case& one) {
   for (const char* key : {"image_size", "resolution"}) {
-    if (const auto both = count_of(one, key)) return std::pair{*both, *both};
+    if (const auto both = count_of(one, key)) return {*both, *both};
+    std::vector<std::int64_t> sides;
     const std::string said = lower_case(one.said(key).value_or(""));
-    const std::size_t by = said.find('x');
-    if (by == std::string::npos) continue;
-    const auto side = [](std::string_view text) {
+    for (std::size_t begin = 0; begin <= said.size();) {
+      const std::size_t end = std::min(said.find('x', begin), said.size());
+      std::string_view text = std::string_view(said).substr(begin, end - begin);
       text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
       text.remove_suffix(text.size() - (text.find_last_not_of(' ') + 1));
-      return parse_count(text, {1, 1 << 20});
-    };
-    const auto height = side(std::string_view(said).substr(0, by));
-    const auto width = side(std::string_view(said).substr(by + 1));
-    if (height && width) return std::pair{*height, *width};
+      const auto side = parse_count(text, {1, 1 << 20});
+      if (!side) {
+        sides.clear();
+        break;
+      }
+      sides.push_back(*side);
+      begin = end + 1;
+    }
+    if (sides.size() == 2 || sides.size() == 3) return sides;
   }
-  return std::nullopt;
+  return {};
 }
 
 }  // namespace
 
 Expected<void> add_image_size(const io::Case& one, const workload::Model& model, std::vector<Override>& settings) {
-  const auto said = image_sides_of(one);
-  if (!said) return {};
-  const auto [height, width] = *said;
-  const auto refuse = [&, taller = height, wider = width](const std::string& known) {
-    const std::string size = taller == wider ? fmt::format("{}", taller) : fmt::format("{} x {}", taller, wider);
+  const std::vector<std::int64_t> said = sides_of(one);
+  if (said.empty()) return {};
+  const std::int64_t height = said[0];
+  const std::int64_t width = said[1];
+  const auto refuse = [&](const std::string& known) {
+    const bool square = said.size() == 2 && height == width;
+    const std::string size = square ? fmt::format("{}", height) : fmt::format("{}", fmt::join(said, " x "));
     return fail(ErrorCode::kUnsupported,
                 fmt::format("images of {} pixels a side; '{}' is known for {}", size, model.name, known));
   };
@@ -64,6 +72,10 @@ Expected<void> add_image_size(const io::Case& one, const workload::Model& model,
     return model.layers.empty() || !has(model.sample, "image") ? Expected<void>() : refuse("one size that nobody says");
   }
   const workload::Shape& shape = first->in;
+  if (said.size() == 3) {  // a volume, whose layers see it as a map
+    const bool as_many = shape[1] * shape[2] == said[0] * said[1] * said[2];
+    return as_many ? Expected<void>() : refuse(fmt::format("{} voxels", to_text(shape[1] * shape[2])));
+  }
   const bool same = height == width
                         ? height == shape[1] || height == shape[2]
                         : (height == shape[1] && width == shape[2]) || (height == shape[2] && width == shape[1]);

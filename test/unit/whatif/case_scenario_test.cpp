@@ -118,6 +118,10 @@ TEST_CASE("case: images of another size have layers of other sizes", "[unit][wha
   CHECK(images("360 x 720") == "ResNet-50 v1.5 at 360 x 720");
   // Networks for small images are others.
   CHECK(images("32") == "error: images of 32 pixels a side; 'ResNet-50 v1.5' is known for 224 x 224");
+  one.model = "unet3d";
+  CHECK(images("128x128x128").starts_with("U-Net 3D"));
+  CHECK(images("64 x 64 x 64") ==
+        "error: images of 64 x 64 x 64 pixels a side; 'U-Net 3D' is known for 2,097,152 voxels");
   one.model = "ssd300_vgg16";
   CHECK_THAT(images("512"), Catch::Matchers::Contains("of its own size alone"));
 }
