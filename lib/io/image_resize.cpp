@@ -22,11 +22,22 @@ std::int64_t ImageResize::rows(std::int64_t count) const {
   return map == sizes_.end() ? tokens(count) : map->second.first * map->second.second;
 }
 
+/// Of a map: that of the same size, or of one that it was enlarged from.
+std::optional<ImageResize::Size> ImageResize::map_of(Size file) const {
+  constexpr std::int64_t kMostTimes = 32;
+  for (std::int64_t times = 1; times <= kMostTimes; times *= 2) {
+    if (file.first % times != 0 || file.second % times != 0) break;
+    const auto size = sizes_.find({file.first / times, file.second / times});
+    if (size != sizes_.end()) return Size{size->second.first * times, size->second.second * times};
+  }
+  return std::nullopt;
+}
+
 std::optional<Shape> ImageResize::of(Shape shape) const {
   if (shape.size() == 3) {
-    const auto size = sizes_.find({shape[1], shape[2]});
-    if (size == sizes_.end()) return std::nullopt;
-    std::tie(shape[1], shape[2]) = size->second;
+    const auto size = map_of({shape[1], shape[2]});
+    if (!size) return std::nullopt;
+    std::tie(shape[1], shape[2]) = *size;
   } else if (shape.size() == 2) {
     shape[0] = rows(shape[0]);
   } else if (!shape.empty()) {

@@ -5,6 +5,7 @@
 // ("in: [64, 56, 56]", "concat: {out: [197, 768]}") is of its own size of images, and becomes what that size became:
 // 56 x 56 of 224 x 224 is 40 x 40 of 160 x 160, and 196 patches and a class 100 and a class. Learned positions are as
 // many as there are patches.
+// A map of a size that nothing before it has, but twice, four times, ... of one, was enlarged (a U-Net's way up).
 // A map that is flattened for linear layers keeps the file's size, as torchvision's adaptive pooling makes it.
 // Limits: maps of three sizes (channels, height, width), so no volumes; a size that two paths make two sizes of, and
 // windows that do not divide the new size, are refused.
@@ -41,6 +42,8 @@ class ImageResize {
   [[nodiscard]] std::int64_t rows(std::int64_t count) const;
 
   using Size = std::pair<std::int64_t, std::int64_t>;
+  [[nodiscard]] std::optional<Size> map_of(Size file) const;
+
   std::map<Size, Size> sizes_;
   std::optional<Size> patches_;  // of the file's size, and of the other
 };

@@ -68,6 +68,22 @@ TEST_CASE("image resize: rows of a map are as many as it has places", "[unit][io
   CHECK(work(448) / work(224) == Approx(4).epsilon(1e-3));
 }
 
+TEST_CASE("image resize: what is enlarged again is so of other sizes", "[unit][io]") {
+  const workload::Model own = of_images("deeplabv3_resnet50", {});
+  const workload::Model twice = of_images("deeplabv3_resnet50", {{"image", 1040}});
+  CHECK(twice.totals.forward_work / own.totals.forward_work == Approx(4).epsilon(1e-3));
+  // A U-Net without padding: each of its ways up begins at twice the map below it.
+  const workload::Model less = of_images("unet_medical", {{"image", 316}});
+  CHECK(less.parameters() == of_images("unet_medical", {}).parameters());
+  std::int64_t enlarged = 0;
+  for (std::size_t i = 1; i < less.layers.size(); ++i) {
+    const workload::Shape& before = less.layers[i - 1].in;
+    const workload::Shape& here = less.layers[i].in;
+    if (before.size() == 3 && here.size() == 3 && here[1] > before[1] && here[1] == 2 * before[1]) ++enlarged;
+  }
+  CHECK(enlarged > 0);
+}
+
 TEST_CASE("image resize: what a classifier flattens keeps its size", "[unit][io]") {
   const workload::Model own = of_images("vgg16", {});
   const workload::Model twice = of_images("vgg16", {{"image", 448}});
