@@ -178,11 +178,44 @@ CaseReader::CaseReader(const io::Catalog& catalog, std::vector<Override> stated)
   }
 }
 
+namespace {
+
+/// How many parameters a case says that its model has: "~90M", "4.2B", "671.026 billion", 731077632.
+std::optional<double> parameters_said(const io::Case& one) {
+  for (const char* key : {"params", "parameters"}) {
+    const std::string said = lower_case(one.said(key).value_or(""));
+    const std::size_t begin = std::min(said.find_first_not_of("~ "), said.size());
+    const std::size_t end = std::min(said.find_first_not_of("0123456789.", begin), said.size());
+    const auto number = parse_number(said.substr(begin, end - begin));
+    if (!number) continue;
+    const std::size_t unit = std::min(said.find_first_not_of(' ', end), said.size());
+    const char letter = unit < said.size() ? said[unit] : ' ';
+    return *number * (letter == 'b' ? 1e9 : letter == 'm' ? 1e6 : letter == 'k' ? 1e3 : 1);
+  }
+  return std::nullopt;
+}
+
+/// Names are given twice: a model that has another number of parameters than the source says is another one. Adapters
+/// are counted by themselves, and layers may be cut.
+Expected<void> check_size(const io::Case& one, const workload::Model& model) {
+  constexpr double kMostTimes = 1.6;  // tables of a vocabulary that somebody leaves out
+  const auto said = parameters_said(one);
+  if (!said || *said < 1 || one.said("layers") || has_adapters(one) || model.layers.empty()) return {};
+  const double times = static_cast<double>(model.parameters()) / *said;
+  if (times < kMostTimes && times > 1 / kMostTimes) return {};
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("the source's '{}' has {:.3g} parameters, '{}' has {:.3g}", one.model.substr(0, 60), *said,
+                          model.name, static_cast<double>(model.parameters())));
+}
+
+}  // namespace
+
 Expected<void> CaseReader::add_model(const io::Case& one, std::vector<Override>& settings) const {
   const std::string name = model_name(one);
   const auto model = catalog_.model(name);
   if (!model) return tl::unexpected<Error>(model.error());
   settings.push_back({"model", name, one.where});
+  if (auto alike = check_size(one, **model); !alike) return alike;
   if (auto same = add_image_size(one, **model, settings); !same) return same;
   if (const auto optimizer = optimizer_of(one)) settings.push_back({"model.optimizer", *optimizer, one.where});
   const auto length = sequence_length_of(one);

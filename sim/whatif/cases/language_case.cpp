@@ -243,7 +243,8 @@ bool names_flash_attention_2(std::string_view words) {
 std::string_view attention_kernel_of(const io::Case& one, const importers::TrainingWay& way) {
   const std::string words = attention_words_of(one);
   if (names_newest_attention(words)) return "best";
-  if (names_flash_attention_2(words)) return "flash-2";
+  // PyTorch's SDPBackend.FLASH_ATTENTION is the second as well.
+  if (names_flash_attention_2(words) || has(one.said("attention").value_or(""), "FLASH_ATTENTION")) return "flash-2";
   constexpr double kCudnnFirst = 2026.2;  // PyTorch 2.11 (cost/attention_time.h)
   const bool pytorchs = way.attention == "flash-2" || way.attention == "sdpa";
   return pytorchs && software_year_of(one).value_or(0) >= kCudnnFirst ? "best" : way.attention;

@@ -126,6 +126,22 @@ TEST_CASE("case: images of another size have layers of other sizes", "[unit][wha
   CHECK_THAT(images("512"), Catch::Matchers::Contains("of its own size alone"));
 }
 
+TEST_CASE("case: a name that the source gives to a model of another size is no name of ours", "[unit][whatif]") {
+  io::Case one = row();
+  const auto of_parameters = [&](const char* count) {
+    one.extra["params"] = count;
+    const auto scenario = CaseReader(catalog()).scenario_of(one, 8);
+    return scenario ? scenario->model->name : "error: " + scenario.error().message;
+  };
+  for (const char* const count : {"25.6M", "~25 million", "25557032", "0.0256B", "unknown", ""}) {
+    CAPTURE(count);
+    CHECK(of_parameters(count) == "ResNet-50 v1.5");
+  }
+  CHECK(of_parameters("~90M") ==
+        "error: the source's 'ResNet-50 v1.5' has 9e+07 parameters, 'ResNet-50 v1.5' has 2.56e+07");
+  CHECK(of_parameters("11.7 million").starts_with("error: the source's 'ResNet-50 v1.5' has 1.17e+07"));
+}
+
 TEST_CASE("case: images of a model of latents are a setting", "[unit][whatif]") {
   io::Case one = row();
   one.model = "sd2_base_unet";

@@ -182,7 +182,8 @@ TEST_CASE("language cases: vocabularies that are known by the model's name", "[u
   io::Case one = gpt();
   one.extra["tp"] = "1";
   one.extra.erase("vocab");
-  // Rows padded to a multiple of 128; 0: nobody knows, GPT-2's are assumed. Words count whole, so that a number or a syllable is no name.
+  // Rows padded to a multiple of 128; 0: nobody knows, GPT-2's are assumed. Words count whole, so that a number or a
+  // syllable is no name.
   for (const auto& [model, rows] : {std::pair("Llama 3 8B", 128256),
                                     {"Llama_3.1-70B", 128256},
                                     {"LLaMA 13B", 32000},
@@ -292,7 +293,7 @@ TEST_CASE("language cases: degrees, batches and what the framework did at the ti
   CHECK(said(later, "software.attention") == "sdpa");
   later.framework = "torchtitan (PyTorch 2.11)";  // asks cuDNN first
   CHECK(said(later, "software.attention").empty());
-  for (const char* const words : {"FA2", "flash_attention_2", "FlashAttention-2"}) {
+  for (const char* const words : {"FA2", "flash_attention_2", "FlashAttention-2", "FLASH_ATTENTION"}) {
     later.extra["attention"] = words;
     CHECK(said(later, "software.attention") == "flash-2");
   }
