@@ -436,12 +436,19 @@ NetworkPorts network_ports_in(const std::string& text) {
 
 std::optional<AssumedEthernet> assumed_ethernet(const io::Case& one, const Node& server) {
   const Network said = network_in(one.inter_network);
-  const bool open = said.without_rdma || names_tcp(said.text);
-  if (!open || network_ports_in(said.text).gigabits > 0 || !server.tariff.provider.empty()) return std::nullopt;
   const bool module = server.gpu.form != hardware::Form::kPcie;
   const bool recent =
-      server.gpu.nccl_tuning.value_or(hardware::GpuGeneration::kPascal) >= hardware::GpuGeneration::kAmpere;
-  return module && recent ? AssumedEthernet{100, "25 Gb/s", "4 x 100 Gb/s"} : AssumedEthernet{10, "5 Gb/s", "25 Gb/s"};
+      module && server.gpu.nccl_tuning.value_or(hardware::GpuGeneration::kPascal) >= hardware::GpuGeneration::kAmpere;
+  constexpr AssumedEthernet kOld{10, "5 Gb/s", "25 Gb/s"};
+  // A card's rate is none of IP's over it, which the kernel drives.
+  constexpr AssumedEthernet kOverInfiniband{25, "10 Gb/s", "50 Gb/s"};
+  const double stated = network_ports_in(said.text).gigabits;
+  if (has_any(said.text, {"ip over", "ipoib"}) && (stated == 0 || stated > kOverInfiniband.gigabits)) {
+    return recent ? kOverInfiniband : kOld;
+  }
+  const bool open = said.without_rdma || names_tcp(said.text);
+  if (!open || stated > 0 || !server.tariff.provider.empty()) return std::nullopt;
+  return recent ? AssumedEthernet{100, "25 Gb/s", "4 x 100 Gb/s"} : kOld;
 }
 
 bool names_network(const io::Catalog& catalog, const io::Case& one) {

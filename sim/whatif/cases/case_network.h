@@ -48,7 +48,8 @@ struct AssumedEthernet {
 /// Of a server that nobody names; nothing where its Ethernet is said, or is none. 10 Gb/s: between two V100
 /// (cswinter-gist-tcp), Azure's NCv3 (azure_batchai_horovod), two A10G and two V100 at GCP it moved 6 to 8 Gb/s; p3 has
 /// 25. Servers of GPU modules from Ampere on are sold with more: a2-highgpu-8g with 100 Gb/s, p4d with 4 x
-/// 100 (hardware/instances), ND A100 v4 with 24 beside its InfiniBand (Azure's page, recalled).
+/// 100 (hardware/instances), ND A100 v4 with 24 beside its InfiniBand (Azure's page, recalled). IP over InfiniBand
+/// moves 25 there, whatever the card: 3.15 GB/s on HDR (Azure/aks-rdma-infiniband, expected-output.md).
 [[nodiscard]] std::optional<AssumedEthernet> assumed_ethernet(const io::Case& one, const hardware::Node& server);
 
 /// Whether a case's words name a network, or say that nobody does; otherwise its server has its own.

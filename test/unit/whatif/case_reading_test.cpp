@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
 
 #include "case_row.h"
 #include "cases/case_scenario.h"
@@ -233,8 +234,16 @@ TEST_CASE("reading: Ethernet of which nobody says the rate is slow, and IP over 
   CHECK(said(one, "network") != "ethernet-10g");
   one.inter_network = "100 Gb/s ethernet";
   CHECK(said(one, "network") != "ethernet-10g");
-  one.inter_network = "InfiniBand EDR, IPoIB";
-  CHECK(said(one, "network.transport") == "tcp");
+  for (const char* const words : {"InfiniBand EDR, IPoIB", "IP over InfiniBand (TCP)", "100 Gb/s InfiniBand, IPoIB"}) {
+    one.inter_network = words;  // the card's rate is not what IP moves over it
+    CHECK(said(one, "network.transport") == "tcp");
+    CHECK(said(one, "network") == "ethernet-10g");
+    const std::string old = std::exchange(one.gpu, "A100-SXM4-80GB");
+    CHECK(said(one, "network") == "ethernet-25g");
+    one.gpu = old;
+  }
+  one.inter_network = "10 Gb/s InfiniBand, IPoIB";
+  CHECK(said(one, "network") != "ethernet-25g");
 }
 
 TEST_CASE("reading: whose GELU is one kernel", "[unit][whatif]") {
