@@ -4,8 +4,10 @@
 
 #include <Eigen/Cholesky>
 #include <Eigen/Core>
+#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -16,6 +18,13 @@ using Index = Eigen::Index;
 
 constexpr double kWidestPrior = 25;  // times its variances: five times its deviations
 constexpr double kFarForOne = 3;     // deviations of one run from what the smallest makes of it
+
+constexpr double kLoudest = 1024;  // times the variance of a run's noise
+constexpr std::size_t kMany = 9;   // configurations that say how much they scatter
+constexpr double kOfScales = 2;    // deviation of the logarithm of what variances count
+constexpr double kScaleStep = 1.25;
+constexpr std::size_t kFolds = 5;
+constexpr double kShapeGain = 0.9;
 
 double square(double x) { return x * x; }
 
@@ -35,14 +44,31 @@ Expected<void> check(const MeasuredRun& run) {
   return {};
 }
 
-}  // namespace
-
-bool smaller(const RunPoint& a, const RunPoint& b) {
-  const auto key = [](const RunPoint& p) {
-    return std::tuple{p.gpus_per_server * p.servers, p.batch, p.servers, p.split, p.software};
-  };
-  return key(a) < key(b);
+/// What the prior's variances and the noise's count, {q, of noise}, by the likelihood of the residuals; in a basis
+/// where both are diagonal a pair of them costs no factorization.
+std::pair<double, double> likeliest(const Eigen::MatrixXd& of_prior, const Eigen::VectorXd& noise,
+                                    const Eigen::VectorXd& residuals) {
+  const Eigen::VectorXd whiten = noise.cwiseSqrt().cwiseInverse();
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solved(whiten.asDiagonal() * of_prior * whiten.asDiagonal());
+  const Eigen::ArrayXd squares =
+      (solved.eigenvectors().transpose() * (whiten.asDiagonal() * residuals)).array().square();
+  const Eigen::ArrayXd spread = solved.eigenvalues().array().max(0);
+  std::pair<double, double> best{1, 1};
+  double most = -std::numeric_limits<double>::infinity();
+  for (double q = 1; q <= kWidestPrior; q *= kScaleStep) {
+    for (double louder = 1; louder <= kLoudest; louder *= kScaleStep) {
+      const Eigen::ArrayXd variances = q * spread + louder;
+      const double log_likelihood = -0.5 * (squares / variances + variances.log()).sum();
+      const double value = log_likelihood - 0.5 * (square(std::log(q)) + square(std::log(louder))) / square(kOfScales);
+      if (value <= most) continue;
+      most = value;
+      best = {q, louder};
+    }
+  }
+  return best;
 }
+
+}  // namespace
 
 double deviation_between(const RunPoint& x, const RunPoint& y, const RunPrior& prior) {
   const double per_server = std::abs(doublings(x.gpus_per_server) - doublings(y.gpus_per_server));
@@ -57,9 +83,61 @@ double deviation_between(const RunPoint& x, const RunPoint& y, const RunPrior& p
   return std::sqrt(sum);
 }
 
+namespace {
+
+/// Whether the shape of the runs predicts those of them that it was not given, with what lies between, better than that
+/// alone.
+bool shape_helps(std::vector<MeasuredRun> runs, const auto& predicted) {
+  // No order of a file decides.
+  std::sort(runs.begin(), runs.end(), [](const MeasuredRun& a, const MeasuredRun& b) {
+    const auto rest = [](const MeasuredRun& run) {
+      return std::tuple{run.point.communication, run.point.fixed, run.point.passes_per_second, run.residual};
+    };
+    if (smaller(a.point, b.point)) return true;
+    return !smaller(b.point, a.point) && rest(a) < rest(b);
+  });
+  std::vector<std::size_t> fold_of;
+  std::size_t configuration = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (i > 0 && !(runs[i].point == runs[i - 1].point)) ++configuration;
+    fold_of.push_back(configuration % kFolds);
+  }
+  double plain = 0;
+  double shaped = 0;
+  for (std::size_t fold = 0; fold < kFolds; ++fold) {
+    std::vector<MeasuredRun> given;
+    std::vector<MeasuredRun> left_out;
+    for (std::size_t i = 0; i < runs.size(); ++i) (fold_of[i] == fold ? left_out : given).push_back(runs[i]);
+    plain += predicted({}, given, left_out);
+    shaped += predicted(shape_of(given), given, left_out);
+  }
+  return shaped < kShapeGain * plain;
+}
+
+}  // namespace
+
 Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, const RunPrior& prior, double on_gpus) {
+  auto plain = beside({}, runs, prior, on_gpus);
+  if (!plain || plain->points_.size() < kMany) return plain;
+  const bool known =
+      std::all_of(runs.begin(), runs.end(), [](const MeasuredRun& run) { return run.point.passes_per_second > 0; });
+  const auto missed = [&](const RunShape& shape, const auto& given, const auto& left_out) {
+    const auto learnt = beside(shape, given, prior, on_gpus);
+    double sum = learnt ? 0 : std::numeric_limits<double>::infinity();
+    for (const MeasuredRun& run : left_out) {
+      if (learnt) sum += std::abs(learnt->at(run.point).residual - run.residual);
+    }
+    return sum;
+  };
+  if (!known || !shape_helps({runs.begin(), runs.end()}, missed)) return plain;
+  return beside(shape_of(runs), runs, prior, on_gpus);
+}
+
+Expected<RunPosterior> RunPosterior::beside(const RunShape& shape, std::span<const MeasuredRun> runs,
+                                            const RunPrior& prior, double on_gpus) {
   if (runs.empty()) return fail(ErrorCode::kInvalidArgument, "no measured run");
   RunPosterior posterior;
+  posterior.shape_ = shape;
   posterior.prior_ = prior;
   posterior.on_gpus_ = on_gpus;
   posterior.smallest_ = runs.front().point;
@@ -78,7 +156,7 @@ Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, co
       means.push_back(0);
       counts.push_back(0);
     }
-    means[of_point[i]] += run.residual;
+    means[of_point[i]] += run.residual - std::log(shape.ratio(run.point));
     ++counts[of_point[i]];
   }
   const auto n = static_cast<Index>(posterior.points_.size());
@@ -109,7 +187,7 @@ Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, co
   for (Index i = 0; i < n; ++i) {
     const double missed = explained(i) / precision(i, i);
     const auto at = static_cast<std::size_t>(i);
-    by_others.push_back({.residual = means[at] - missed,
+    by_others.push_back({.residual = means[at] - missed + std::log(shape.ratio(posterior.points_[at])),
                          .kept = posterior.mean(posterior.points_[at]),
                          .deviation = 1 / std::sqrt(precision(i, i))});
   }
@@ -117,7 +195,13 @@ Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, co
   const double apart = residuals.dot(explained);
   if (others > 1) posterior.scale_ = std::clamp(apart / others, 1.0, kWidestPrior);
   if (others == 1) posterior.scale_ = std::clamp(apart / square(kFarForOne), 1.0, kWidestPrior);
-  if (posterior.scale_ > 1) factor.compute(posterior.scale_ * of_prior + noise);
+  if (posterior.points_.size() >= kMany && prior.noise > 0) {
+    const auto [of_prior_times, of_noise_times] = likeliest(of_prior, noise.diagonal(), residuals);
+    posterior.scale_ = of_prior_times;
+    noise *= of_noise_times;
+    posterior.prior_.noise *= std::sqrt(of_noise_times);
+  }
+  factor.compute(posterior.scale_ * of_prior + noise);
   const Eigen::VectorXd weights = factor.solve(residuals);
   const Eigen::MatrixXd inverse = factor.solve(Eigen::MatrixXd::Identity(n, n));
   posterior.weights_.assign(weights.data(), weights.data() + n);
@@ -165,7 +249,7 @@ RunEstimate RunPosterior::at(const RunPoint& point) const {
   const std::size_t n = points_.size();
   std::vector<double> to_runs(n);
   for (std::size_t i = 0; i < n; ++i) to_runs[i] = covariance(point, points_[i]);
-  RunEstimate estimate{.residual = mean(point), .kept = mean(point)};
+  RunEstimate estimate{.residual = mean(point) + std::log(shape_.ratio(point)), .kept = mean(point)};
   double variance = covariance(point, point) + square(prior_.noise);
   for (std::size_t i = 0; i < n; ++i) {
     estimate.residual += to_runs[i] * weights_[i];

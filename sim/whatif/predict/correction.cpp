@@ -107,6 +107,8 @@ calib::RunPoint point_of(const Question& question, const Laid& laid, bool apart)
   const Scenario& scenario = question.scenario;
   calib::RunPoint point = configuration_of(scenario);
   point.fixed = fixed_share(question);
+  point.passes_per_second =
+      static_cast<double>(scenario.strategy.accumulation.get()) / spoken_of(laid, apart).in(seconds);
   Scenario slower = scenario;
   slower.gpu_time_factor.set(scenario.gpu_time_factor * kSlowerGpu);
   const Question again{slower, question.fidelity, question.plan, question.kinds, question.layers};

@@ -421,6 +421,7 @@ bool OwnRuns::ran_itself(const calib::RunPoint& point, Time model) const {
     const bool alike = same(one.communication, point.communication) && same(one.fixed, point.fixed);
     one.communication = point.communication;
     one.fixed = point.fixed;
+    one.passes_per_second = point.passes_per_second;
     if (alike && one == point && same(modelled_[i] / model, 1)) return true;
   }
   return false;

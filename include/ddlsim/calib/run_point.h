@@ -1,0 +1,36 @@
+// Where a measured run of a job stands among its configurations.
+//
+// Used by calib/run_posterior.h and calib/run_shape.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace ddlsim::calib {
+
+/// Numbers that tell one split of a model from another; 0s: the model is whole.
+using RunSplit = std::array<std::int64_t, 14>;
+
+struct RunPoint {
+  std::int64_t gpus_per_server = 1;
+  std::int64_t servers = 1;
+  double batch = 1;              // samples per GPU and pass
+  double communication = 0;      // share of the step that is no GPU time: 1 - d ln P / d ln(GPU time)
+  double fixed = 0;              // share of the GPU time that launching its kernels takes, whatever the samples
+  double passes_per_second = 0;  // by the model, uncorrected; 0: nobody says
+  RunSplit split{};
+  std::int64_t software = 0;  // that runs a split model: equal where the same does
+
+  [[nodiscard]] bool operator==(const RunPoint&) const = default;
+};
+
+/// Fewer GPUs, then a smaller batch, then fewer servers, then the split and the software that sort first: no order of a
+/// file decides.
+[[nodiscard]] bool smaller(const RunPoint& a, const RunPoint& b);
+
+struct MeasuredRun {
+  RunPoint point;
+  double residual = 0;  // ln(measured / predicted)
+};
+
+}  // namespace ddlsim::calib
