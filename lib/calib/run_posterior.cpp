@@ -121,7 +121,7 @@ Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, co
   if (!plain || plain->points_.size() < kMany) return plain;
   const bool known =
       std::all_of(runs.begin(), runs.end(), [](const MeasuredRun& run) { return run.point.passes_per_second > 0; });
-  const auto missed = [&](const RunShape& shape, const auto& given, const auto& left_out) {
+  const auto missed = [&](const std::optional<RunShape>& shape, const auto& given, const auto& left_out) {
     const auto learnt = beside(shape, given, prior, on_gpus);
     double sum = learnt ? 0 : std::numeric_limits<double>::infinity();
     for (const MeasuredRun& run : left_out) {
@@ -133,11 +133,12 @@ Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, co
   return beside(shape_of(runs), runs, prior, on_gpus);
 }
 
-Expected<RunPosterior> RunPosterior::beside(const RunShape& shape, std::span<const MeasuredRun> runs,
+Expected<RunPosterior> RunPosterior::beside(const std::optional<RunShape>& shape, std::span<const MeasuredRun> runs,
                                             const RunPrior& prior, double on_gpus) {
   if (runs.empty()) return fail(ErrorCode::kInvalidArgument, "no measured run");
   RunPosterior posterior;
   posterior.shape_ = shape;
+  const auto before = [&](const RunPoint& x) { return shape ? std::log(shape->ratio(x)) : 0; };
   posterior.prior_ = prior;
   posterior.on_gpus_ = on_gpus;
   posterior.smallest_ = runs.front().point;
@@ -156,7 +157,7 @@ Expected<RunPosterior> RunPosterior::beside(const RunShape& shape, std::span<con
       means.push_back(0);
       counts.push_back(0);
     }
-    means[of_point[i]] += run.residual - std::log(shape.ratio(run.point));
+    means[of_point[i]] += run.residual - before(run.point);
     ++counts[of_point[i]];
   }
   const auto n = static_cast<Index>(posterior.points_.size());
@@ -187,7 +188,7 @@ Expected<RunPosterior> RunPosterior::beside(const RunShape& shape, std::span<con
   for (Index i = 0; i < n; ++i) {
     const double missed = explained(i) / precision(i, i);
     const auto at = static_cast<std::size_t>(i);
-    by_others.push_back({.residual = means[at] - missed + std::log(shape.ratio(posterior.points_[at])),
+    by_others.push_back({.residual = means[at] - missed + before(posterior.points_[at]),
                          .kept = posterior.mean(posterior.points_[at]),
                          .deviation = 1 / std::sqrt(precision(i, i))});
   }
@@ -249,7 +250,7 @@ RunEstimate RunPosterior::at(const RunPoint& point) const {
   const std::size_t n = points_.size();
   std::vector<double> to_runs(n);
   for (std::size_t i = 0; i < n; ++i) to_runs[i] = covariance(point, points_[i]);
-  RunEstimate estimate{.residual = mean(point) + std::log(shape_.ratio(point)), .kept = mean(point)};
+  RunEstimate estimate{.residual = mean(point) + (shape_ ? std::log(shape_->ratio(point)) : 0), .kept = mean(point)};
   double variance = covariance(point, point) + square(prior_.noise);
   for (std::size_t i = 0; i < n; ++i) {
     estimate.residual += to_runs[i] * weights_[i];

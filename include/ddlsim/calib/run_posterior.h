@@ -55,6 +55,7 @@
 // Processes for Machine Learning" (2006), algorithm 2.1.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -103,14 +104,17 @@ class RunPosterior {
   /// Of the smallest configuration, whose residual is kept.
   [[nodiscard]] const RunPoint& smallest() const { return smallest_; }
   [[nodiscard]] double base() const { return base_; }
+  /// What comes before the residuals; nothing: the runs are too few, or no shape predicts them better.
+  [[nodiscard]] const std::optional<RunShape>& shape() const { return shape_; }
   /// k(x): the share of the smallest configuration's residual that another one keeps.
   [[nodiscard]] double kept(const RunPoint& x) const;
   /// What the other runs and the prior, as it is, say of each run, in the order in which they were given.
   [[nodiscard]] std::span<const RunEstimate> by_others() const { return others_; }
 
  private:
-  [[nodiscard]] static Expected<RunPosterior> beside(const RunShape& shape, std::span<const MeasuredRun> runs,
-                                                     const RunPrior& prior, double on_gpus);
+  [[nodiscard]] static Expected<RunPosterior> beside(const std::optional<RunShape>& shape,
+                                                     std::span<const MeasuredRun> runs, const RunPrior& prior,
+                                                     double on_gpus);
   [[nodiscard]] double covariance(const RunPoint& x, const RunPoint& y) const;
   /// S(x, y).
   [[nodiscard]] double alike(const RunPoint& x, const RunPoint& y) const;
@@ -118,7 +122,7 @@ class RunPosterior {
   [[nodiscard]] double mean(const RunPoint& x) const;
 
   RunPrior prior_;
-  RunShape shape_;
+  std::optional<RunShape> shape_;
   RunPoint smallest_;
   double base_ = 0;
   double on_gpus_ = 0;

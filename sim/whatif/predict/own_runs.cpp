@@ -216,6 +216,29 @@ std::optional<Said> said_of(const std::vector<AskedRun>& asked, const OwnRun& sm
   return said_by(*largest);
 }
 
+/// Measured over modelled, of the smallest configuration.
+double of_smallest(const calib::RunPosterior& posterior) {
+  const auto& shape = posterior.shape();
+  return std::exp(posterior.base()) * (shape ? shape->ratio(posterior.smallest()) : 1);
+}
+
+/// "by all runs GPU time is 0.9 times the model's, communication 1 within a server and 4 across, every pass takes 112
+/// ms more"
+std::optional<std::string> shape_in_words(const calib::RunPosterior& posterior, double gpu_factor) {
+  const auto& shape = posterior.shape();
+  if (!shape) return std::nullopt;
+  std::string text = fmt::format(
+      "by all runs GPU time is {:.3g} times the model's, communication {:.3g} within a server "
+      "and {:.3g} across",
+      shape->gpu * gpu_factor, shape->within, shape->across);
+  for (const auto& [wait, what] : {std::pair{shape->host, "every pass"},
+                                   {shape->join, "one of several GPUs of a server"},
+                                   {shape->join_servers, "one across servers"}}) {
+    if (wait > 0) text += fmt::format(", {} takes {} more", what, to_text(seconds(wait)));
+  }
+  return text;
+}
+
 /// "3 runs on 8 GPUs of one server differ by 4 %"
 std::vector<std::string> spreads(std::span<const OwnRun> runs) {
   std::vector<std::string> texts;
@@ -396,7 +419,8 @@ Expected<std::shared_ptr<const OwnRuns>> OwnRuns::learn(std::span<const OwnRun> 
                                         by_gpu  ? "all GPU time is"
                                         : apart ? "the step beside its loader is"
                                                 : "the whole step is",
-                                        by_gpu ? *factor : std::exp(learnt->posterior_.base())));
+                                        by_gpu ? *factor : of_smallest(learnt->posterior_)));
+  if (auto shape = shape_in_words(learnt->posterior_, *factor)) learnt->learnt_.push_back(std::move(*shape));
   for (const bool across : {false, true}) {
     auto said = said_of(asked, smallest, across);
     if (!said) continue;
