@@ -44,6 +44,32 @@ Expected<void> check(const MeasuredRun& run) {
   return {};
 }
 
+struct Configurations {
+  std::vector<RunPoint> points;
+  std::vector<double> means;   // of the residuals of its runs
+  std::vector<double> counts;  // of runs
+  std::vector<std::size_t> of_run;
+};
+
+/// Runs of one configuration are one run of their mean, with less noise. `before`: what comes before the residual.
+Configurations configurations_of(std::span<const MeasuredRun> runs, const auto& before) {
+  Configurations found;
+  for (const MeasuredRun& run : runs) {
+    const auto known = std::find(found.points.begin(), found.points.end(), run.point);
+    const auto at = static_cast<std::size_t>(known - found.points.begin());
+    if (known == found.points.end()) {
+      found.points.push_back(run.point);
+      found.means.push_back(0);
+      found.counts.push_back(0);
+    }
+    found.means[at] += run.residual - before(run.point);
+    ++found.counts[at];
+    found.of_run.push_back(at);
+  }
+  for (std::size_t i = 0; i < found.means.size(); ++i) found.means[i] /= found.counts[i];
+  return found;
+}
+
 /// What the prior's variances and the noise's count, {q, of noise}, by the likelihood of the residuals; in a basis
 /// where both are diagonal a pair of them costs no factorization.
 std::pair<double, double> likeliest(const Eigen::MatrixXd& of_prior, const Eigen::VectorXd& noise,
@@ -117,6 +143,10 @@ bool shape_helps(std::vector<MeasuredRun> runs, const auto& predicted) {
 }  // namespace
 
 Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, const RunPrior& prior, double on_gpus) {
+  if (runs.empty()) return fail(ErrorCode::kInvalidArgument, "no measured run");
+  for (const MeasuredRun& run : runs) {
+    if (auto checked = check(run); !checked) return tl::unexpected<Error>(checked.error());
+  }
   auto plain = beside({}, runs, prior, on_gpus);
   if (!plain || plain->points_.size() < kMany) return plain;
   const bool known =
@@ -135,37 +165,19 @@ Expected<RunPosterior> RunPosterior::learn(std::span<const MeasuredRun> runs, co
 
 Expected<RunPosterior> RunPosterior::beside(const std::optional<RunShape>& shape, std::span<const MeasuredRun> runs,
                                             const RunPrior& prior, double on_gpus) {
-  if (runs.empty()) return fail(ErrorCode::kInvalidArgument, "no measured run");
   RunPosterior posterior;
   posterior.shape_ = shape;
   const auto before = [&](const RunPoint& x) { return shape ? std::log(shape->ratio(x)) : 0; };
   posterior.prior_ = prior;
   posterior.on_gpus_ = on_gpus;
-  posterior.smallest_ = runs.front().point;
-  // Runs of one configuration are one run of their mean, with less noise.
-  std::vector<double> means;
-  std::vector<double> counts;
-  std::vector<std::size_t> of_point(runs.size());
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const MeasuredRun& run = runs[i];
-    if (auto checked = check(run); !checked) return tl::unexpected<Error>(checked.error());
-    if (smaller(run.point, posterior.smallest_)) posterior.smallest_ = run.point;
-    const auto known = std::find(posterior.points_.begin(), posterior.points_.end(), run.point);
-    of_point[i] = static_cast<std::size_t>(known - posterior.points_.begin());
-    if (known == posterior.points_.end()) {
-      posterior.points_.push_back(run.point);
-      means.push_back(0);
-      counts.push_back(0);
-    }
-    means[of_point[i]] += run.residual - before(run.point);
-    ++counts[of_point[i]];
-  }
+  auto [points, means, counts, of_run] = configurations_of(runs, before);
+  posterior.points_ = std::move(points);
+  posterior.smallest_ = *std::min_element(posterior.points_.begin(), posterior.points_.end(), smaller);
   const auto n = static_cast<Index>(posterior.points_.size());
   Eigen::MatrixXd of_prior(n, n);
   Eigen::MatrixXd noise = Eigen::MatrixXd::Zero(n, n);
   Eigen::VectorXd residuals(n);
   for (std::size_t i = 0; i < means.size(); ++i) {
-    means[i] /= counts[i];
     if (posterior.points_[i] == posterior.smallest_) posterior.base_ = means[i];
   }
   for (Index i = 0; i < n; ++i) {
@@ -192,7 +204,7 @@ Expected<RunPosterior> RunPosterior::beside(const std::optional<RunShape>& shape
                          .kept = posterior.mean(posterior.points_[at]),
                          .deviation = 1 / std::sqrt(precision(i, i))});
   }
-  for (const std::size_t point : of_point) posterior.others_.push_back(by_others[point]);
+  for (const std::size_t point : of_run) posterior.others_.push_back(by_others[point]);
   const double apart = residuals.dot(explained);
   if (others > 1) posterior.scale_ = std::clamp(apart / others, 1.0, kWidestPrior);
   if (others == 1) posterior.scale_ = std::clamp(apart / square(kFarForOne), 1.0, kWidestPrior);
