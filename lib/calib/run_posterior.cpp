@@ -18,6 +18,7 @@ using Index = Eigen::Index;
 
 constexpr double kWidestPrior = 25;  // times its variances: five times its deviations
 constexpr double kFarForOne = 3;     // deviations of one run from what the smallest makes of it
+constexpr double kFarForSplits = 3;  // deviations, sqrt(S(smallest, smallest)), of what the smallest took
 
 constexpr double kLoudest = 1024;  // times the variance of a run's noise
 constexpr std::size_t kMany = 9;   // configurations that say how much they scatter
@@ -29,6 +30,11 @@ constexpr double kShapeGain = 0.9;
 double square(double x) { return x * x; }
 
 double doublings(std::int64_t count) { return std::log2(static_cast<double>(count)); }
+
+/// exp(-(p - q)^2 / 2 l^2).
+double alike_batches(const RunPoint& x, const RunPoint& y, const RunPrior& prior) {
+  return std::exp(-0.5 * square(std::log2(x.batch / y.batch) / prior.alike_batches));
+}
 
 Expected<void> check(const MeasuredRun& run) {
   const RunPoint& point = run.point;
@@ -104,8 +110,11 @@ double deviation_between(const RunPoint& x, const RunPoint& y, const RunPrior& p
   sum += square(prior.servers * servers) + square(prior.servers_path) * servers;
   sum += square(prior.communication * (x.communication - y.communication));
   sum += square(prior.batch) * std::abs(std::log2(x.batch / y.batch));
-  if (x.split != y.split) sum += 2 * square(prior.split);
-  if (x.software != y.software) sum += 2 * square(prior.series);
+  const double filled = alike_batches(x, y, prior);
+  sum += 2 * square(prior.split) * (1 - (x.split.ranks == y.split.ranks ? filled : 0));
+  sum += 2 * square(prior.series) * (1 - (x.software == y.software ? filled : 0));
+  if (x.split.zero != y.split.zero) sum += 2 * square(prior.variant);
+  if (x.split.kept != y.split.kept) sum += 2 * square(prior.variant);
   return std::sqrt(sum);
 }
 
@@ -234,13 +243,20 @@ double RunPosterior::covariance(const RunPoint& x, const RunPoint& y) const {
   sum += square(prior_.servers) * u * v + square(prior_.servers_path) * std::min(u, v);
   sum += square(prior_.communication) * x.communication * y.communication;
   if (p * q > 0) sum += square(prior_.batch) * std::min(std::abs(p), std::abs(q));
+  sum += square(prior_.variant) * (varies(x, y, &RunSplit::zero) + varies(x, y, &RunSplit::kept));
   const double known = kept(x) * kept(y) * alike(smallest_, smallest_);
   return scale_ * (sum + alike(x, y) - known);
 }
 
+double RunPosterior::varies(const RunPoint& x, const RunPoint& y, auto part) const {
+  const auto same = [&](const RunPoint& a, const RunPoint& b) { return a.split.*part == b.split.*part ? 1 : 0; };
+  return 1 + same(x, y) - same(x, smallest_) - same(y, smallest_);
+}
+
 double RunPosterior::alike(const RunPoint& x, const RunPoint& y) const {
-  return (x.split == y.split ? square(prior_.split) : 0) + (x.software == y.software ? square(prior_.series) : 0) +
-         square(prior_.fixed) * x.fixed * y.fixed;
+  const double same = (x.split.ranks == y.split.ranks ? square(prior_.split) : 0) +
+                      (x.software == y.software ? square(prior_.series) : 0);
+  return same * alike_batches(x, y, prior_) + square(prior_.fixed) * x.fixed * y.fixed;
 }
 
 double RunPosterior::kept(const RunPoint& x) const {
@@ -249,8 +265,11 @@ double RunPosterior::kept(const RunPoint& x) const {
 }
 
 double RunPosterior::mean(const RunPoint& x) const {
-  const double of_smallest = base_ * kept(x);
-  const double on_gpus = on_gpus_ * (1 - kept(x)) * (1 - x.communication);
+  // What is further from the model than any split or filling takes a job is the job's.
+  const double most = kFarForSplits * std::sqrt(alike(smallest_, smallest_));
+  const double lost = 1 - kept(x);
+  const double of_smallest = base_ - lost * std::clamp(base_, -most, most);
+  const double on_gpus = lost * std::clamp(on_gpus_, -most, most) * (1 - x.communication);
   // A network that the smallest configuration did not use takes no longer for what made that late.
   const bool new_network = x.servers > 1 && smallest_.servers == 1 && x.communication > smallest_.communication;
   if (!new_network) return of_smallest - on_gpus;

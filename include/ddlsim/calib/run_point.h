@@ -4,12 +4,19 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 
 namespace ddlsim::calib {
 
-/// Numbers that tell one split of a model from another; 0s: the model is whole.
-using RunSplit = std::array<std::int64_t, 14>;
+/// Numbers that tell one way of splitting a model from another; 0s: it is whole, and all of it is kept by every rank.
+struct RunSplit {
+  std::array<std::int64_t, 8> ranks{};  // degrees, and in which order stages work
+  std::int64_t zero = 0;                // what data-parallel ranks share
+  std::array<std::int64_t, 5> kept{};   // what is computed again, lies on the host or is frozen
+
+  [[nodiscard]] auto operator<=>(const RunSplit&) const = default;
+};
 
 struct RunPoint {
   std::int64_t gpus_per_server = 1;
@@ -19,7 +26,7 @@ struct RunPoint {
   double fixed = 0;              // share of the GPU time that launching its kernels takes, whatever the samples
   double passes_per_second = 0;  // by the model, uncorrected; 0: nobody says
   RunSplit split{};
-  std::int64_t software = 0;  // that runs a split model: equal where the same does
+  std::int64_t software = 0;  // that runs it: equal where the same does
 
   [[nodiscard]] bool operator==(const RunPoint&) const = default;
 };

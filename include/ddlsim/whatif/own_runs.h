@@ -6,7 +6,9 @@
 //      to 1.6 times. Beyond, over several servers, and of a model that is split, nobody knows which part of the step
 //      made the difference, and all of it keeps it, but for a network that the smallest configuration did not use.
 //   2. What then is left of every run, ln(measured / predicted with g), is a Gaussian process along GPUs per server,
-//      servers, batch, share of communication and split of the model (calib/run_posterior.h). At the configuration
+//      servers, batch, share of communication and split of the model (calib/run_posterior.h). Of a split what ranks
+//      share and keep (ZeRO, recomputation, offload) leaves the middle where it is; other ranks and other batches keep
+//      a part. At the configuration
 //      asked for it gives a factor on the whole step, and how sure that is.
 // Where a loader makes a step's batches beside it, runs speak of the rest of the step: it takes that times the factor,
 // or what the loader takes if that is longer (step/input_wait.h). Where a run took no longer than its loader does by
@@ -52,11 +54,11 @@ struct RunQuantiles {
   double low;
   double high;
 };
-inline constexpr RunQuantiles kWithinServer{-0.95, 3.5};
+inline constexpr RunQuantiles kWithinServer{-1.05, 3.5};
 inline constexpr RunQuantiles kAcrossServers{-1.1, 4.6};
 /// Likewise where the model is split as in no run, or run by other software: of the sets of split models there, every
 /// anchor but `none`.
-inline constexpr RunQuantiles kOtherSplit{-1.75, 2.4};
+inline constexpr RunQuantiles kOtherSplit{-1.85, 2.5};
 /// Of a configuration that ran: a Gaussian's.
 inline constexpr RunQuantiles kRanItself{-1.645, 1.645};
 
@@ -83,7 +85,7 @@ class OwnRuns {
   [[nodiscard]] const calib::RunPosterior& posterior() const { return posterior_; }
   /// Whether a configuration lies within what was measured.
   [[nodiscard]] bool covers(const calib::RunPoint& point) const;
-  /// Whether a run split the model as this configuration does, by the same software.
+  /// Whether a run split the model as this configuration does, by the same software, and a split one by the same batch.
   [[nodiscard]] bool ran_split_as(const calib::RunPoint& point) const;
   /// Whether this is what ran: the same configuration, of which the model says the same step.
   [[nodiscard]] bool ran_itself(const calib::RunPoint& point, Time model) const;

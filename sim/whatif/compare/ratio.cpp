@@ -37,6 +37,15 @@ double of_gpu_time(const Scenario& scenario) {
   return std::log(high / low) / (2 * kTwoSided);
 }
 
+/// As whole replicas have other software around theirs (DDP) than ranks that share states (FSDP, Megatron).
+calib::RunPoint kernels_at(const RatioSide& side) {
+  calib::RunPoint point = point_of(side);
+  if (plan::takes_ranks(side.scenario->parallel)) return point;
+  point.split.ranks = {1};
+  point.software = 0;
+  return point;
+}
+
 /// What measured runs of both sides leave open; nothing where one has none.
 std::optional<double> left_by_runs(const RatioSide& baseline, const RatioSide& alternative) {
   const auto& runs = baseline.scenario->own_runs;
@@ -57,7 +66,7 @@ bool same_model(const Scenario& a, const Scenario& b) {
 }
 
 /// Whether ranks run the same kernels in both, more or less often, or with adapters: what they share and send may
-/// differ. Whole replicas have other software around theirs (DDP) than ranks that share states (FSDP, Megatron).
+/// differ.
 bool keeps_kernels(const Scenario& a, const Scenario& b) {
   plan::Parallel same = a.parallel;
   same.recompute = b.parallel.recompute;
@@ -139,8 +148,8 @@ RatioEstimate ratio_of(const RatioSide& baseline, const RatioSide& alternative, 
   const Scenario& a = *baseline.scenario;
   const Scenario& b = *alternative.scenario;
   const bool kept = keeps_kernels(a, b);
-  calib::RunPoint before = point_of(baseline);
-  const calib::RunPoint after = point_of(alternative);
+  calib::RunPoint before = kernels_at(baseline);
+  const calib::RunPoint after = kernels_at(alternative);
   if (kept) {
     before.split = after.split;
     before.software = after.software;

@@ -41,30 +41,31 @@ double share_beside_gpu(Time step, Time slower) {
 
 calib::RunSplit split_of(const Scenario& scenario) {
   const plan::Parallel& parallel = scenario.parallel;
-  if (!plan::splits_model(parallel)) return {};
-  return {parallel.tensor,
-          parallel.context,
-          parallel.expert,
-          plan::has_whole_experts(parallel) ? 1 : 0,
-          parallel.pipeline,
-          parallel.sequence ? 1 : 0,
-          static_cast<std::int64_t>(parallel.schedule),
-          parallel.virtual_stages,
-          parallel.zero,
-          static_cast<std::int64_t>(parallel.recompute),
-          parallel.recompute_every,
-          parallel.recompute_first,
-          (parallel.offload_optimizer || parallel.offload_activations ? 1 : 0) + (parallel.offload_weights ? 1 : 0),
-          scenario.batch};
+  calib::RunSplit split{.zero = parallel.zero};
+  if (parallel.tensor * parallel.context * parallel.expert * parallel.pipeline > 1) {
+    split.ranks = {parallel.tensor,
+                   parallel.context,
+                   parallel.expert,
+                   plan::has_whole_experts(parallel) ? 1 : 0,
+                   parallel.pipeline,
+                   parallel.sequence ? 1 : 0,
+                   static_cast<std::int64_t>(parallel.schedule),
+                   parallel.virtual_stages};
+  }
+  if (parallel.recompute != plan::Recompute::kNone) {
+    split.kept = {static_cast<std::int64_t>(parallel.recompute), parallel.recompute_every, parallel.recompute_first};
+  }
+  split.kept[3] = (parallel.offload_optimizer || parallel.offload_activations ? 1 : 0) + (parallel.offload_weights ? 1 : 0);
+  split.kept[4] = parallel.lora_rank > 0 ? 1 : 0;
+  return split;
 }
 
 calib::RunPoint configuration_of(const Scenario& scenario) {
-  const bool split = plan::splits_model(scenario.parallel);
   return {.gpus_per_server = scenario.cluster.gpus_per_node,
           .servers = scenario.cluster.nodes,
           .batch = static_cast<double>(scenario.batch),
           .split = split_of(scenario),
-          .software = split ? software_in(scenario.framework) : 0};
+          .software = plan::takes_ranks(scenario.parallel) ? software_in(scenario.framework) : 0};
 }
 
 double fixed_share(const Question& question) {

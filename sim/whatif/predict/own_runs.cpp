@@ -452,8 +452,9 @@ bool OwnRuns::ran_itself(const calib::RunPoint& point, Time model) const {
 }
 
 bool OwnRuns::ran_split_as(const calib::RunPoint& point) const {
+  const bool whole = point.split == calib::RunSplit{};
   return std::any_of(ran_.begin(), ran_.end(), [&](const calib::RunPoint& run) {
-    return run.split == point.split && run.software == point.software;
+    return run.split == point.split && run.software == point.software && (whole || run.batch == point.batch);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "ddlsim/whatif/own_runs.h"
@@ -47,22 +48,34 @@ double PlanCorrection::least_of_family(const Split& split) {
   if (!runs) return 1;
   const auto [found, added] = of_families_.try_emplace({split.nodes, split.batch}, 1);
   if (!added) return found->second;
-  constexpr std::int64_t kNoTensor = -1;
-  // A family has whole models and split ones, which may be of other software.
-  Scenario job = space_.base();
-  job.cluster.nodes = split.nodes;
-  job.batch = split.batch;
-  job.parallel = {};
-  found->second = least_at(*runs, configuration_of(job));
-  job.parallel.tensor = 2;
-  calib::RunPoint point = configuration_of(job);
-  point.split = {kNoTensor};  // as none ran
-  found->second = std::min(found->second, least_at(*runs, point));
+  constexpr std::int64_t kNone = -1;  // as none ran
+  const calib::RunSplit none{.ranks = {kNone}, .zero = kNone, .kept = {kNone}};
+  std::set ranks{none.ranks};
+  std::set zeros{none.zero};
+  std::set kept{none.kept};
   for (const calib::RunPoint& ran : runs->ran()) {
-    point.split = ran.split;
-    found->second = std::min(found->second, least_at(*runs, point));
+    ranks.insert(ran.split.ranks);
+    zeros.insert(ran.split.zero);
+    kept.insert(ran.split.kept);
   }
-  found->second = std::min(found->second, most());
+  // A family has whole models and split ones, which may be of other software.
+  Scenario whole = space_.base();
+  whole.cluster.nodes = split.nodes;
+  whole.batch = split.batch;
+  whole.parallel = {};
+  Scenario shared = whole;
+  shared.parallel.zero = 1;
+  found->second = most();
+  for (calib::RunPoint point : {configuration_of(whole), configuration_of(shared)}) {
+    for (const auto& one : ranks) {
+      for (const std::int64_t zero : zeros) {
+        for (const auto& what : kept) {
+          point.split = {one, zero, what};
+          found->second = std::min(found->second, least_at(*runs, point));
+        }
+      }
+    }
+  }
   return found->second;
 }
 

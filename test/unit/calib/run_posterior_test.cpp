@@ -12,7 +12,22 @@ using calib::RunPrior;
 
 namespace {
 
-constexpr RunPrior kNothing{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.1};
+constexpr RunPrior kNothing{.gpus = 0,
+                            .gpus_path = 0,
+                            .network_jump = 0,
+                            .servers = 0,
+                            .servers_path = 0,
+                            .communication = 0,
+                            .batch = 0,
+                            .alike_batches = std::numeric_limits<double>::infinity(),
+                            .series = 0,
+                            .split = 0,
+                            .variant = 0,
+                            .fixed = 0,
+                            .noise = 0.1};
+
+/// A split over that many ranks.
+constexpr calib::RunSplit over(std::int64_t ranks) { return {.ranks = {ranks}}; }
 
 }  // namespace
 
@@ -104,20 +119,78 @@ TEST_CASE("run posterior: a pass of few samples says less of one of many", "[uni
 TEST_CASE("run posterior: another split of the model keeps a part of what the first one showed", "[unit][calib]") {
   RunPrior prior = kNothing;
   prior.series = prior.split = 0.2;
-  const std::vector<MeasuredRun> runs{{{.split = {8}}, std::log(1.2)}};
+  const std::vector<MeasuredRun> runs{{{.split = over(8)}, std::log(1.2)}};
   const auto learnt = RunPosterior::learn(runs, prior).value();
-  CHECK(learnt.at({.servers = 4, .split = {8}}).residual == Approx(std::log(1.2)));
-  CHECK(learnt.at({.servers = 4, .split = {8}}).deviation == Approx(0.1));
-  const auto other = learnt.at({.servers = 4, .split = {4}});
+  CHECK(learnt.at({.servers = 4, .split = over(8)}).residual == Approx(std::log(1.2)));
+  CHECK(learnt.at({.servers = 4, .split = over(8)}).deviation == Approx(0.1));
+  const auto other = learnt.at({.servers = 4, .split = over(4)});
   CHECK(std::exp(other.residual) == Approx(1.095).margin(5e-4));
   CHECK(other.deviation == Approx(std::sqrt(1.5 * 0.04 + 0.01)));
   // A run of that split decides: 0.06 of 0.06 + 0.01 of what it differs from half the first.
   const double half = std::log(1.2) / 2;
-  const std::vector<MeasuredRun> both{runs[0], {{.servers = 2, .split = {4}}, half + 0.07}};
+  const std::vector<MeasuredRun> both{runs[0], {{.servers = 2, .split = over(4)}, half + 0.07}};
   const auto more = RunPosterior::learn(both, prior).value();
-  CHECK(more.at({.servers = 4, .split = {4}}).residual == Approx(half + 0.06));
+  CHECK(more.at({.servers = 4, .split = over(4)}).residual == Approx(half + 0.06));
   // And tells of a third one through the part that all share: (0.04 - 0.02) of 0.07.
-  CHECK(more.at({.servers = 4, .split = {2}}).residual == Approx(half + 0.02));
+  CHECK(more.at({.servers = 4, .split = over(2)}).residual == Approx(half + 0.02));
+}
+
+TEST_CASE("run posterior: what lies further off than splits take a job is kept by all of them", "[unit][calib]") {
+  RunPrior prior = kNothing;
+  prior.series = prior.split = 0.2;
+  const double most = 3 * std::sqrt(0.08);  // half of it is lost
+  for (const double sign : {1.0, -1.0}) {
+    const auto on = [&](double base, double on_gpus, double communication) {
+      const std::vector<MeasuredRun> runs{{{.split = over(8)}, base}};
+      const auto learnt = RunPosterior::learn(runs, prior, on_gpus).value();
+      return learnt.at({.communication = communication, .split = over(4)}).residual;
+    };
+    CHECK(on(sign * most, 0, 0) == Approx(sign * most / 2));
+    CHECK(on(sign * (most + 1), 0, 0) == Approx(sign * (most / 2 + 1)));
+    CHECK(on(0, sign * (most + 1), 0.25) == Approx(-sign * most / 2 * 0.75));
+  }
+}
+
+TEST_CASE("run posterior: runs of other batches are alike the less, the more doublings lie between", "[unit][calib]") {
+  RunPrior prior = kNothing;
+  prior.split = 0.2;
+  prior.alike_batches = 3;
+  const std::vector<MeasuredRun> runs{{{.batch = 4}, std::log(1.2)}};
+  const auto learnt = RunPosterior::learn(runs, prior).value();
+  CHECK(std::exp(learnt.at({.batch = 32}).residual) == Approx(1.117).margin(5e-4));
+  CHECK(learnt.at({.batch = 32}).deviation == Approx(std::sqrt(0.04 * (1 - std::exp(-1.0)) + 0.01)));
+  CHECK(learnt.at({.batch = 0.5}).residual == Approx(learnt.at({.batch = 32}).residual));
+  CHECK(learnt.at({.batch = 4}).residual == Approx(std::log(1.2)));
+}
+
+TEST_CASE("run posterior: what replicas share, and what ranks keep, is another part of the step", "[unit][calib]") {
+  RunPrior prior = kNothing;
+  prior.split = 0.2;
+  prior.variant = 0.08;
+  const calib::RunSplit plain = over(8);
+  calib::RunSplit shared = plain;
+  shared.zero = 1;
+  calib::RunSplit again = plain;
+  again.kept = {3};
+  const std::vector<MeasuredRun> runs{{{.split = plain}, std::log(1.2)}};
+  const auto learnt = RunPosterior::learn(runs, prior).value();
+  for (const calib::RunSplit& other : {shared, again}) {
+    CHECK(learnt.at({.split = other}).residual == Approx(std::log(1.2)));
+    CHECK(learnt.at({.split = other}).deviation == Approx(std::sqrt(2 * 0.0064 + 0.01)));
+  }
+  calib::RunSplit both = shared;
+  both.kept = again.kept;
+  CHECK(learnt.at({.split = both}).deviation == Approx(std::sqrt(4 * 0.0064 + 0.01)));
+  // A run with ZeRO tells of ZeRO: wholly of the same, half of another stage, nothing of recomputation.
+  const std::vector<MeasuredRun> more{runs[0], {{.servers = 2, .split = shared}, std::log(1.2) + 0.1}};
+  const double told = 0.1 * 2 * 0.0064 / (2 * 0.0064 + 0.01);
+  const auto by_two = RunPosterior::learn(more, prior).value();
+  calib::RunSplit stage3 = shared;
+  stage3.zero = 3;
+  CHECK(by_two.at({.split = shared}).residual == Approx(std::log(1.2) + told));
+  CHECK(by_two.at({.split = both}).residual == Approx(std::log(1.2) + told));
+  CHECK(by_two.at({.split = stage3}).residual == Approx(std::log(1.2) + told / 2));
+  CHECK(by_two.at({.split = again}).residual == Approx(std::log(1.2)));
 }
 
 TEST_CASE("run posterior: other software keeps what is the split's own, and nothing of another split",
@@ -125,23 +198,23 @@ TEST_CASE("run posterior: other software keeps what is the split's own, and noth
   RunPrior prior = kNothing;
   prior.series = 0.1;
   prior.split = 0.2;
-  const std::vector<MeasuredRun> runs{{{.split = {8}, .software = 1}, 0.5}};
+  const std::vector<MeasuredRun> runs{{{.split = over(8), .software = 1}, 0.5}};
   const auto learnt = RunPosterior::learn(runs, prior).value();
   // 0.04 of 0.04 + 0.01, with 0.05 - 0.04^2 / 0.05 left and the noise.
-  const auto same_split = learnt.at({.split = {8}, .software = 2});
+  const auto same_split = learnt.at({.split = over(8), .software = 2});
   CHECK(same_split.residual == Approx(0.4));
   CHECK(same_split.deviation == Approx(std::sqrt(0.018 + 0.01)));
-  CHECK(learnt.at({.split = {4}, .software = 1}).residual == Approx(0.1));
-  CHECK(learnt.at({.split = {4}, .software = 2}).residual == Approx(0));
-  CHECK(learnt.at({.split = {4}, .software = 2}).deviation == Approx(std::sqrt(0.05 + 0.01)));
+  CHECK(learnt.at({.split = over(4), .software = 1}).residual == Approx(0.1));
+  CHECK(learnt.at({.split = over(4), .software = 2}).residual == Approx(0));
+  CHECK(learnt.at({.split = over(4), .software = 2}).deviation == Approx(std::sqrt(0.05 + 0.01)));
 }
 
 TEST_CASE("run posterior: splits on equally many GPUs each keep what they showed, in any order", "[unit][calib]") {
   RunPrior prior = kNothing;
   prior.series = prior.split = 0.2;
   prior.noise = 1e-4;
-  const MeasuredRun four{{.gpus_per_server = 8, .split = {4}}, 0.3};
-  const MeasuredRun eight{{.gpus_per_server = 8, .split = {8}}, -0.2};
+  const MeasuredRun four{{.gpus_per_server = 8, .split = over(4)}, 0.3};
+  const MeasuredRun eight{{.gpus_per_server = 8, .split = over(8)}, -0.2};
   for (const auto& runs : {std::vector{four, eight}, std::vector{eight, four}}) {
     const auto learnt = RunPosterior::learn(runs, prior).value();
     CHECK(learnt.smallest().split == four.point.split);
@@ -149,7 +222,7 @@ TEST_CASE("run posterior: splits on equally many GPUs each keep what they showed
     CHECK(learnt.at(four.point).residual == Approx(0.3));
     CHECK(learnt.at(eight.point).residual == Approx(-0.2).margin(1e-5));
     // A third one shares 0.04 with each of the two, which share it too: (0.3 - 0.2) 0.04 / (0.08 + 0.04).
-    CHECK(learnt.at({.gpus_per_server = 8, .split = {2}}).residual == Approx(0.1 / 3).margin(1e-5));
+    CHECK(learnt.at({.gpus_per_server = 8, .split = over(2)}).residual == Approx(0.1 / 3).margin(1e-5));
   }
   // Eight GPUs of one server come before those of two.
   const std::vector<MeasuredRun> spread{{{.gpus_per_server = 4, .servers = 2}, 0.5}, {{.gpus_per_server = 8}, 0.1}};
@@ -225,7 +298,14 @@ TEST_CASE("run posterior: what two configurations may differ by, every term by i
   prior.batch = 0.1;
   CHECK(between({.batch = 64}, {.batch = 16}) == Approx(0.1 * std::sqrt(2)));
   prior.split = 0.1;
-  CHECK(between({.split = {8}}, {.split = {4}}) == Approx(0.1 * std::sqrt(2)));
+  CHECK(between({.split = over(8)}, {.split = over(4)}) == Approx(0.1 * std::sqrt(2)));
+  prior.variant = 0.1;
+  CHECK(between({.split = {.ranks = {8}, .zero = 1}}, {.split = over(8)}) == Approx(0.1 * std::sqrt(2)));
+  prior.variant = 0.1;
+  CHECK(between({.split = {.zero = 1}}, {.split = {.kept = {1}}}) == Approx(0.2));
+  prior.split = 0.1;
+  prior.alike_batches = 3;
+  CHECK(between({.batch = 32}, {.batch = 4}) == Approx(0.1 * std::sqrt(2 * (1 - std::exp(-0.5)))));
   prior.series = 0.3;
   CHECK(between({.software = 1}, {.software = 2}) == Approx(0.3 * std::sqrt(2)));
 }
