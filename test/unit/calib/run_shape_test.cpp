@@ -83,8 +83,8 @@ TEST_CASE("run shape: never less than with no passes a second at one end of comm
 }
 
 TEST_CASE("run posterior: many runs tell a slow host and a slow network from a factor on the step", "[unit][calib]") {
-  // Left out: a batch and a number of servers that nobody ran, 0.32 + 4 * 0.04 + 0.02 s for 0.36 of the model.
-  const MeasuredRun other = run_of(4, 8, 32, 0.04 / 0.36, 0.36, 0.5);
+  // Left out: a batch and a number of servers that nobody ran, 0.02 + 4 * 0.08 + 0.02 s for 0.1 of the model.
+  const MeasuredRun other = run_of(4, 16, 2, 0.8, 0.1, 0.36);
   std::vector<MeasuredRun> runs = slow_host();
   const auto learnt = RunPosterior::learn(runs).value();
   CHECK(std::exp(learnt.at(other.point).residual) == Approx(std::exp(other.residual)).epsilon(0.06));
