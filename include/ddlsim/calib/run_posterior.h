@@ -22,8 +22,8 @@
 // by Cholesky. The standard deviations are the prior's: see RunPrior. Several runs of one configuration are one of
 // their mean, with s_e^2 over their number.
 //
-// Of r0 what lies beyond three deviations, 3 sqrt(S(smallest, smallest)), is kept whole: no split and no filling takes a
-// job so far from the model, but something that nobody stated about it.
+// Of r0 what lies beyond three deviations, 3 sqrt(S(smallest, smallest)), is kept whole: no split and no filling takes
+// a job so far from the model, but something that nobody stated about it.
 //
 // Over several servers, where the smallest configuration has one, what it took beyond its prediction is of no network:
 // there r0 k(x) stands for ln(w + (1 - w) exp(r0 k(x))), w = (c - c_0) / (1 - c_0), at least 0, the share of the step
@@ -56,7 +56,8 @@
 //
 // And (test): 1.2 times what is predicted at batch 4; at 32, 3 doublings and l = 3, exp(-1/2) of that is kept, 1.117.
 //
-// And (test): 1.2 times without ZeRO; with it, 1.2 +- sqrt(2 s_v^2 + s_e^2): what replicas share is another step's part.
+// And (test): 1.2 times without ZeRO; with it, 1.2 +- sqrt(2 s_v^2 + s_e^2): what replicas share is another step's
+// part.
 //
 // And (test): 8 GPUs of one server take 0.8 times what is predicted, c_0 = 0.1; four servers of which c = 0.95 is the
 // network's keep 1/18 of that: w = 0.944, 0.944 + 0.056 * 0.8 = 0.989 times.
@@ -102,7 +103,8 @@ struct RunEstimate {
 /// Of f(x) - f(y) for two configurations of which none was measured, r0 being the same:
 ///   s_k^2 (a - b)^2 + s_K^2 |a - b| + s_j^2 [one of them over several servers] + s_n^2 (u - v)^2 + s_N^2 |u - v|
 ///   + s_c^2 (c - d)^2 + s_B^2 |p - q| + 2 s_p^2 (1 - e [on ranks alike]) + 2 s_0^2 (1 - e [run by the same software])
-///   + 2 s_v^2 ([other ZeRO] + [else kept]), e = exp(-(p - q)^2 / 2 l^2), and its root. Without s_h: who compares does not ask what is fixed.
+///   + 2 s_v^2 ([other ZeRO] + [else kept]), e = exp(-(p - q)^2 / 2 l^2), and its root. Without s_h: who compares does
+///   not ask what is fixed.
 [[nodiscard]] double deviation_between(const RunPoint& x, const RunPoint& y, const RunPrior& prior = {});
 
 class RunPosterior {

@@ -16,7 +16,6 @@
 namespace ddlsim::whatif {
 namespace {
 
-constexpr double kNoNoise = 1e-6;      // of a baseline that counts as measured
 constexpr double kRoundedAway = 1e-9;  // of a speedup, that rounding makes
 
 double square(double x) { return x * x; }

@@ -55,7 +55,8 @@ calib::RunSplit split_of(const Scenario& scenario) {
   if (parallel.recompute != plan::Recompute::kNone) {
     split.kept = {static_cast<std::int64_t>(parallel.recompute), parallel.recompute_every, parallel.recompute_first};
   }
-  split.kept[3] = (parallel.offload_optimizer || parallel.offload_activations ? 1 : 0) + (parallel.offload_weights ? 1 : 0);
+  split.kept[3] =
+      (parallel.offload_optimizer || parallel.offload_activations ? 1 : 0) + (parallel.offload_weights ? 1 : 0);
   split.kept[4] = parallel.lora_rank > 0 ? 1 : 0;
   return split;
 }
