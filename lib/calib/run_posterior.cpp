@@ -277,18 +277,23 @@ double RunPosterior::mean(const RunPoint& x) const {
   return std::log(sent + (1 - sent) * std::exp(of_smallest)) - on_gpus;
 }
 
+double RunPosterior::residual_at(const RunPoint& point) const {
+  double residual = mean(point) + (shape_ ? std::log(shape_->ratio(point)) : 0);
+  for (std::size_t i = 0; i < points_.size(); ++i) residual += covariance(point, points_[i]) * weights_[i];
+  return residual;
+}
+
 RunEstimate RunPosterior::at(const RunPoint& point) const {
   const std::size_t n = points_.size();
   std::vector<double> to_runs(n);
   for (std::size_t i = 0; i < n; ++i) to_runs[i] = covariance(point, points_[i]);
-  RunEstimate estimate{.residual = mean(point) + (shape_ ? std::log(shape_->ratio(point)) : 0), .kept = mean(point)};
   double variance = covariance(point, point) + square(prior_.noise);
   for (std::size_t i = 0; i < n; ++i) {
-    estimate.residual += to_runs[i] * weights_[i];
     for (std::size_t j = 0; j < n; ++j) variance -= to_runs[i] * inverse_[i * n + j] * to_runs[j];
   }
-  estimate.deviation = std::sqrt(std::max(variance, square(prior_.noise)));
-  return estimate;
+  return {.residual = residual_at(point),
+          .kept = mean(point),
+          .deviation = std::sqrt(std::max(variance, square(prior_.noise)))};
 }
 
 }  // namespace ddlsim::calib

@@ -48,9 +48,11 @@ calib::RunSplit split_of(const Scenario& scenario) {
                    parallel.expert,
                    plan::has_whole_experts(parallel) ? 1 : 0,
                    parallel.pipeline,
-                   parallel.sequence ? 1 : 0,
-                   static_cast<std::int64_t>(parallel.schedule),
-                   parallel.virtual_stages};
+                   parallel.sequence ? 1 : 0};
+    if (parallel.pipeline > 1) {
+      split.ranks[6] = static_cast<std::int64_t>(parallel.schedule);
+      split.ranks[7] = parallel.virtual_stages;
+    }
   }
   if (parallel.recompute != plan::Recompute::kNone) {
     split.kept = {static_cast<std::int64_t>(parallel.recompute), parallel.recompute_every, parallel.recompute_first};
@@ -124,7 +126,7 @@ Time corrected_step(const Question& question, const Laid& laid) {
   if (!question.scenario.own_runs) return laid.line.step;
   const OwnRuns& runs = *question.scenario.own_runs;
   const bool apart = loads_apart(runs, laid);
-  const Time spoken = spoken_of(laid, apart) * std::exp(runs.posterior().at(point_of(question, laid, apart)).residual);
+  const Time spoken = spoken_of(laid, apart) * std::exp(runs.posterior().residual_at(point_of(question, laid, apart)));
   return apart ? step_beside_loader(laid, spoken) : spoken;
 }
 
@@ -255,7 +257,7 @@ void correct(const Question& question, const answer::Timeline& line, const RunCo
   correct_bottleneck(found, gain, prediction);
   if (prediction.bounds) prediction.bounds = {prediction.bounds->first * longer, prediction.bounds->second * longer};
   prediction.throughput_samples_per_second /= longer;
-  prediction.scaling_efficiency *= std::exp(runs.posterior().at(one_gpu).residual) / longer;
+  prediction.scaling_efficiency *= std::exp(runs.posterior().residual_at(one_gpu)) / longer;
   prediction.mfu /= longer;
   prediction.hfu /= longer;
   const auto [below, above] = ends_of(question, found, line.step, unmeasured);

@@ -281,6 +281,17 @@ Time PlanBounds::by_mean(const Split& split, std::size_t index) {
   return shape == nullptr ? Time::infinity() : by_share(split, *shape, hides);
 }
 
+double PlanBounds::most_issued(const Split& split, std::size_t index) {
+  constexpr double kOfUnevenStages = 2;
+  constexpr double kOfBothDirections = 2;
+  const PlanShape* shape = this->shape(index);
+  if (shape == nullptr || shape->whole.kernels == Time::zero()) return 1;
+  double share = shape->launch_interval * shape->whole.issued / shape->whole.kernels;
+  if (split.pipeline > 1) share *= kOfUnevenStages;
+  if (split.schedule == PipelineSchedule::kDualPipe) share *= kOfBothDirections;
+  return std::min(share / kRounding, 1.0);
+}
+
 Time PlanBounds::by_kernels(const Split& split, std::size_t index) {
   const PlanShape* shape = this->shape(index);
   if (shape == nullptr) return Time::infinity();

@@ -1,6 +1,7 @@
 #include "search/plan_correction.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -15,16 +16,15 @@ namespace {
 /// Rounding of residuals that are the same.
 constexpr double kResidualRounding = 1e-9;
 
-double least_at(const OwnRuns& runs, calib::RunPoint point) {
-  double least = std::numeric_limits<double>::infinity();
+/// Where all of the step is GPU time, and where none is.
+void add_residuals(const OwnRuns& runs, calib::RunPoint point, std::vector<std::pair<double, double>>& residuals) {
   for (const double communication : {0.0, 1.0}) {
-    for (const double fixed : {0.0, 1.0}) {
-      point.communication = communication;
-      point.fixed = fixed;
-      least = std::min(least, runs.posterior().at(point).residual);
-    }
+    point.communication = communication;
+    point.fixed = 0;
+    const double without = runs.posterior().residual_at(point);
+    point.fixed = 1;
+    residuals.emplace_back(without, runs.posterior().residual_at(point));
   }
-  return std::exp(least - kResidualRounding);
 }
 
 }  // namespace
@@ -36,47 +36,52 @@ double PlanCorrection::most() const {
   return apart ? 1.0 : std::numeric_limits<double>::infinity();
 }
 
-double PlanCorrection::least(const Split& split) const {
-  const auto& runs = space_.base().own_runs;
-  if (!runs) return 1;
-  const Scenario job = space_.with(split);
-  return std::min(least_at(*runs, configuration_of(job)), most());
+double PlanCorrection::factor(const std::vector<Ends>& residuals, double most_fixed) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& [without, with] : residuals)
+    least = std::min({least, without, std::lerp(without, with, most_fixed)});
+  return std::min(std::exp(least - kResidualRounding), most());
 }
 
-double PlanCorrection::least_of_family(const Split& split) {
-  const auto& runs = space_.base().own_runs;
-  if (!runs) return 1;
-  const auto [found, added] = of_families_.try_emplace({split.nodes, split.batch}, 1);
-  if (!added) return found->second;
-  constexpr std::int64_t kNone = -1;  // as none ran
-  const calib::RunSplit none{.ranks = {kNone}, .zero = kNone, .kept = {kNone}};
+double PlanCorrection::least(const Split& split, double most_fixed) const {
+  std::vector<Ends> residuals;
+  add_residuals(*space_.base().own_runs, configuration_of(space_.with(split)), residuals);
+  return factor(residuals, most_fixed);
+}
+
+double PlanCorrection::least_of_family(const Split& split, double most_fixed) {
+  const OwnRuns& runs = *space_.base().own_runs;
+  Scenario job = space_.with(split);
+  job.parallel.zero = 0;
+  const calib::RunPoint plain = configuration_of(job);
+  job.parallel.zero = 1;
+  const calib::RunPoint shared = configuration_of(job);  // may be of other software
+  const auto [found, added] = of_families_.try_emplace({split.nodes, split.batch, plain.split});
+  std::vector<Ends>& residuals = found->second;
+  if (!added) return factor(residuals, most_fixed);
+  // What plans of a family differ by is as in a run, or as in none.
+  constexpr std::int64_t kNone = -1;
+  const auto family_of = [](calib::RunSplit one) {
+    one.zero = kNone;
+    if (one.ranks != std::array<std::int64_t, 8>{}) one.ranks[6] = one.ranks[7] = kNone;
+    return one;
+  };
+  const calib::RunSplit none = family_of(plain.split);
   std::set ranks{none.ranks};
-  std::set zeros{none.zero};
-  std::set kept{none.kept};
-  for (const calib::RunPoint& ran : runs->ran()) {
-    ranks.insert(ran.split.ranks);
+  std::set zeros{kNone};
+  for (const calib::RunPoint& ran : runs.ran()) {
     zeros.insert(ran.split.zero);
-    kept.insert(ran.split.kept);
+    if (family_of(ran.split).ranks == none.ranks) ranks.insert(ran.split.ranks);
   }
-  // A family has whole models and split ones, which may be of other software.
-  Scenario whole = space_.base();
-  whole.cluster.nodes = split.nodes;
-  whole.batch = split.batch;
-  whole.parallel = {};
-  Scenario shared = whole;
-  shared.parallel.zero = 1;
-  found->second = most();
-  for (calib::RunPoint point : {configuration_of(whole), configuration_of(shared)}) {
+  for (calib::RunPoint point : {plain, shared}) {
     for (const auto& one : ranks) {
       for (const std::int64_t zero : zeros) {
-        for (const auto& what : kept) {
-          point.split = {one, zero, what};
-          found->second = std::min(found->second, least_at(*runs, point));
-        }
+        point.split = {one, zero, plain.split.kept};
+        add_residuals(runs, point, residuals);
       }
     }
   }
-  return found->second;
+  return factor(residuals, most_fixed);
 }
 
 Time PlanCorrection::corrected(const Scenario& job, Time step) {

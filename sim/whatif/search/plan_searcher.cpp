@@ -94,10 +94,11 @@ void PlanSearch::try_plan(const Open& open, const Split& split) {
   const DataSize memory = needed.tensors.total();
   if (not_wanted(memory)) return;
   // What own runs make of a step is known once its plan is priced.
-  const Time longest = job.own_runs ? Time::infinity() : longest_wanted(split, memory);
+  const std::size_t shape = space_.families()[open.id.family].shape;
+  const Time longest = longest_wanted(split, memory) / least_factor(split, shape);
   const auto step = step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)), shared_->tools, longest);
   if (!step) return void(++illegal_);
-  if (*step > scope_.at_most) return;
+  if (*step * least_factor(split, shape) > scope_.at_most) return;
   if (*step > longest) {
     return pass(std::nextafter(ranking_.last()->value, std::numeric_limits<double>::infinity()));
   }
@@ -110,6 +111,20 @@ Tried PlanSearch::tried_of(PlanId id, const Split& split, Time step, DataSize me
   tried.value = key_of(split, step, memory);
   tried.second = options_.objective == PlanObjective::kMemory ? step.in(seconds) : memory.in(bytes);
   return tried;
+}
+
+/// Of own runs, on the step of a plan, or of any of a family.
+double PlanSearch::least_factor(const Split& split, std::size_t shape) {
+  if (!space_.base().own_runs) return 1;
+  return correction_.least(split, shared_->bounds.most_issued(split, shape));
+}
+
+double PlanSearch::least_factor_of(const PlanFamily& family, std::size_t shape) {
+  if (!space_.base().own_runs) return 1;
+  Split split = family.split;
+  const bool both = split.pipeline > 1 && space_.compares(plan::PipelineSchedule::kDualPipe);
+  if (both) split.schedule = plan::PipelineSchedule::kDualPipe;
+  return correction_.least_of_family(split, shared_->bounds.most_issued(split, shape));
 }
 
 /// A family's plans one by one.
@@ -140,7 +155,8 @@ void PlanSearch::look_at_members(const Open& open) {
     if (!may_fit(shared_->memories.least(split, family.shape, plan::parts_of(pipeline_of(split))))) continue;
     const DataSize memory = shared_->memories.of(split, family.shape, capacity_);
     if (!may_fit(memory)) continue;
-    const Time bound = max(open.bound, shared_->bounds.by_kernels(split, family.shape) * correction_.least(split));
+    const Time bound =
+        max(open.bound, shared_->bounds.by_kernels(split, family.shape) * least_factor(split, family.shape));
     if (is_wanted(bound, memory)) push(split, bound, memory, id, Known::kKernels);
   }
   if (passed == std::numeric_limits<double>::infinity() || for_megatron_) return;
@@ -159,12 +175,12 @@ void PlanSearch::look_closer(const Open& open) {
     return;
   }
   const auto closer = [&](Time bound, Known next) {
-    push(split, max(open.bound, bound * correction_.least(split)), open.memory, open.id, next);
+    push(split, max(open.bound, bound * least_factor(split, family.shape)), open.memory, open.id, next);
   };
   switch (open.known) {
     case Known::kSimple: {
       const Time bound =
-          max(open.bound, shared_->bounds.by_mean(split, family.shape) * correction_.least_of_family(split));
+          max(open.bound, shared_->bounds.by_mean(split, family.shape) * least_factor_of(family, family.shape));
       if (bound == Time::infinity()) {
         illegal_ += family.members;
       } else {
@@ -228,7 +244,7 @@ void PlanSearch::open_all(const Clock& clock, Time deadline) {
     const bool fits = !is_too_much(family.split, memory);
     const bool priced = fits || (options_.explain && memory <= capacity_ * kWorthPricing);
     const Time bound =
-        priced ? shared_->bounds.by_mean(family.split, family.simple) * correction_.least_of_family(family.split)
+        priced ? shared_->bounds.by_mean(family.split, family.simple) * least_factor_of(family, family.simple)
                : Time::infinity();
     if (fits) {
       push(family.split, bound, memory, {f, 0}, Known::kSimple);

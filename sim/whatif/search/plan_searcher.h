@@ -92,6 +92,8 @@ class PlanSearch {
   void forget_when_much();
   bool best_first(const Clock& clock, Time deadline);
   void look_closer(const Open& open);
+  [[nodiscard]] double least_factor(const Split& split, std::size_t shape);
+  [[nodiscard]] double least_factor_of(const PlanFamily& family, std::size_t shape);
   void look_at_members(const Open& open);
   void look_at_some(const Clock& clock, Time deadline);
   void find_one_soon(std::size_t most, const Clock& clock, Time deadline);

@@ -10,6 +10,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predictor.h"
 #include "overrides.h"
+#include "predict/correction.h"
 #include "sanitized.h"
 #include "search/plan_correction.h"
 #include "search/plan_memory.h"
@@ -56,6 +57,8 @@ void check_bounds(const std::vector<Override>& settings, std::size_t every, std:
       const DataSize of_all = memories.of_every_rank(split, family.shape);
       CHECK(memory <= of_all);
       CHECK(of_all <= prediction->memory_per_gpu);
+      const auto question = ask(space->with(split));
+      if (question) CHECK(fixed_share(*question) <= bounds.most_issued(split, family.shape));
     }
   }
   CHECK(compared > least);
@@ -149,7 +152,7 @@ TEST_CASE("plan bounds: what own runs make of a family is no more than of its pl
     PlanCorrection correction(*space);
     for (const PlanFamily& family : space->families()) {
       for (const Split& split : space->members(family)) {
-        CHECK(correction.least_of_family(split) <= correction.least(split) * (1 + 1e-9));
+        CHECK(correction.least_of_family(split, 0.1) <= correction.least(split, 0.1) * (1 + 1e-9));
       }
     }
   }
