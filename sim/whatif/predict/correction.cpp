@@ -71,16 +71,19 @@ calib::RunPoint configuration_of(const Scenario& scenario) {
           .software = plan::takes_ranks(scenario.parallel) ? software_in(scenario.framework) : 0};
 }
 
-double fixed_share(const Question& question) {
-  const auto laid = lay_out(question, {}, answer::Detail::kParts);
-  if (!laid || !question.plan) return 0;
-  const answer::Breakdown& parts = laid->line.parts;
+double fixed_share(const Question& question, const answer::Breakdown& parts) {
+  if (!question.plan) return 0;
   const Time busy = parts.compute + parts.memory + parts.launch;
   // Of a framework that takes long for a kernel the prediction has that already: no more is uncertain of its passes.
   const Stated<Time>& interval = question.scenario.launch_interval;
   const bool known = interval.origin() == Origin::kFramework && interval > plan::kDefaultLaunchInterval;
   const Time issuing = issuing_of(question) * (known ? plan::kDefaultLaunchInterval / interval.get() : 1.0);
   return busy > Time::zero() ? std::clamp(issuing / busy, 0.0, 1.0) : 0.0;
+}
+
+double fixed_share(const Question& question) {
+  const auto laid = lay_out(question, {}, answer::Detail::kParts);
+  return laid ? fixed_share(question, laid->line.parts) : 0.0;
 }
 
 namespace {
@@ -110,7 +113,9 @@ Time step_beside_loader(const Laid& laid, Time busy) {
 calib::RunPoint point_of(const Question& question, const Laid& laid, bool apart) {
   const Scenario& scenario = question.scenario;
   calib::RunPoint point = configuration_of(scenario);
-  point.fixed = fixed_share(question);
+  const answer::Breakdown& parts = laid.line.parts;
+  const bool told = parts.compute + parts.memory + parts.launch > Time::zero();
+  point.fixed = told ? fixed_share(question, parts) : fixed_share(question);
   point.passes_per_second =
       static_cast<double>(scenario.strategy.accumulation.get()) / spoken_of(laid, apart).in(seconds);
   Scenario slower = scenario;

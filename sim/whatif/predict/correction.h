@@ -30,6 +30,8 @@ inline constexpr double kSlowerGpu = 1.1;
 /// wait for whatever its samples; at the interval of eager PyTorch where a framework is known for a longer one. 0 to 1;
 /// 0 of kernels that are launched together (CUDA graphs).
 [[nodiscard]] double fixed_share(const Question& question);
+/// The same of a step whose parts are known.
+[[nodiscard]] double fixed_share(const Question& question, const answer::Breakdown& parts);
 
 /// Whether a step's loader makes its batches as it does, whatever runs say of the rest: unless they waited for theirs.
 [[nodiscard]] bool loads_apart(const OwnRuns& runs, const Laid& laid);

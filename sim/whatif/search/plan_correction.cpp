@@ -4,11 +4,13 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <set>
 #include <utility>
 
 #include "ddlsim/whatif/own_runs.h"
 #include "predict/correction.h"
+#include "predict/question.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -84,18 +86,31 @@ double PlanCorrection::least_of_family(const Split& split, double most_fixed) {
   return factor(residuals, most_fixed);
 }
 
-Time PlanCorrection::corrected(const Scenario& job, Time step) {
-  if (!job.own_runs) return step;
-  const auto question = ask(job);
-  if (!question) return step;
-  Laid laid;
-  laid.line.step = step;
-  if (job.input.dataset && !job.own_runs->waited_for_input()) {
-    auto again = lay_out(*question, {}, answer::Detail::kTime);
-    if (!again) return step;
-    laid = std::move(*again);
+namespace {
+
+class ToolsShelf : public Shelf {
+ public:
+  explicit ToolsShelf(PlanTools& tools) : tools_(tools) {}
+  Expected<plan::StepPlan> plan(const plan::Job& job, Wanted /*wanted*/) override { return tools_.lowerer.lower(job); }
+  Expected<std::shared_ptr<const cost::LayerPrices>> prices(const plan::Job& job, const plan::StepPlan& plan) override {
+    return cost::price_layers(job, plan, tools_.prices).map([](cost::LayerPrices&& prices) {
+      return std::make_shared<const cost::LayerPrices>(std::move(prices));
+    });
   }
-  return corrected_step(*question, laid);
+
+ private:
+  PlanTools& tools_;
+};
+
+}  // namespace
+
+Time PlanCorrection::corrected(const Scenario& job, Time step, PlanTools& tools) {
+  if (!job.own_runs) return step;
+  ToolsShelf shelf(tools);
+  const auto question = ask(job, shelf, Wanted::kTimes);
+  if (!question) return step;
+  const auto laid = lay_out(*question, {}, answer::Detail::kParts);
+  return laid ? corrected_step(*question, *laid) : step;
 }
 
 }  // namespace ddlsim::whatif

@@ -15,6 +15,7 @@
 #include "ddlsim/calib/run_point.h"
 #include "ddlsim/support/units.h"
 #include "search/plan_space.h"
+#include "search/plan_tools.h"
 
 namespace ddlsim::whatif {
 
@@ -28,7 +29,7 @@ class PlanCorrection {
   /// Of all plans of a family.
   [[nodiscard]] double least_of_family(const Split& split, double most_fixed);
   /// The step of a job that is a plan, as `step` is without runs.
-  [[nodiscard]] static Time corrected(const Scenario& job, Time step);
+  [[nodiscard]] static Time corrected(const Scenario& job, Time step, PlanTools& tools);
 
  private:
   /// Residuals without fixed time, and with nothing else.

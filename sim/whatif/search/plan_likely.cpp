@@ -52,7 +52,7 @@ std::optional<LikelyBest> likely_best(const PlanSpace& space, std::uint32_t fami
     const auto step =
         step_of(job, std::make_shared<const plan::StepPlan>(std::move(*plan)), by.shared.tools, Time::infinity());
     if (step) {
-      return LikelyBest{m, members[m], PlanCorrection::corrected(job, *step), memory};
+      return LikelyBest{m, members[m], PlanCorrection::corrected(job, *step, by.shared.tools), memory};
     }
   }
   return std::nullopt;

@@ -66,7 +66,7 @@ std::string against(const Prediction& best, const Prediction& other) {
 /// As its runs correct it.
 Expected<Time> step_of(const Scenario& job, plan::StepPlan plan, PlanTools& tools) {
   return step_of(job, std::make_shared<const plan::StepPlan>(std::move(plan)), tools, Time::infinity())
-      .map([&](Time step) { return PlanCorrection::corrected(job, step); });
+      .map([&](Time step) { return PlanCorrection::corrected(job, step, tools); });
 }
 
 Expected<Time> step_on(const Scenario& job, PlanTools& tools) {

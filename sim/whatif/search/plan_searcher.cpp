@@ -103,7 +103,7 @@ void PlanSearch::try_plan(const Open& open, const Split& split) {
     return pass(std::nextafter(ranking_.last()->value, std::numeric_limits<double>::infinity()));
   }
   ++predicted_;
-  ranking_.keep(tried_of(open.id, split, PlanCorrection::corrected(job, *step), memory));
+  ranking_.keep(tried_of(open.id, split, PlanCorrection::corrected(job, *step, shared_->tools), memory));
 }
 
 Tried PlanSearch::tried_of(PlanId id, const Split& split, Time step, DataSize memory) const {
