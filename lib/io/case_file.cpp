@@ -180,6 +180,7 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"lora_target", "lora_targets"},
     {"lora_target_modules", "lora_targets"},
     {"target_modules", "lora_targets"},
+    {"lora_modules", "lora_targets"},
     {"quant", "quantization"},
     {"optimizer_offload", "offload_optimizer"},
     {"opt_offload", "offload_optimizer"},
@@ -361,10 +362,19 @@ std::int64_t count_in(RowReader& row, Column column) {
   return row.keep(parse_count(text, {1, std::int64_t{1} << 40}), column).value_or(1);
 }
 
+constexpr double kMostPerGpu = 1e9;
+
+/// Of "42.67" per GPU, of 256 samples on six GPUs: what the GPUs have that all wait for.
+std::optional<std::int64_t> largest_part(const std::string& per_gpu) {
+  const auto said = parse_number(per_gpu);
+  if (!said || *said <= 1 || *said > kMostPerGpu || *said == std::floor(*said)) return std::nullopt;
+  return static_cast<std::int64_t>(std::ceil(*said));
+}
+
 /// Of "0.25" per GPU, where several GPUs share a sample: what that is on all of them.
 std::optional<std::int64_t> batch_of_all(const std::string& per_gpu, std::int64_t gpus) {
   const auto said = parse_number(per_gpu);
-  if (!said || *said <= 0 || *said > 1e9 || *said == std::floor(*said)) return std::nullopt;
+  if (!said || *said <= 0 || *said > kMostPerGpu || *said == std::floor(*said)) return std::nullopt;
   constexpr double kRounding = 1e-6;
   const double all = *said * static_cast<double>(gpus);
   const double whole = std::round(all);
@@ -390,6 +400,8 @@ Case read_row(RowReader& row, const CsvReader& csv) {
   if (auto extra = row.keep(parse_extra(row.text(kExtra)), kExtra)) one.extra = std::move(*extra);
   if (const auto shared = batch_of_all(row.text(kBatch), one.total_gpus)) {
     one.extra.try_emplace("global_batch", std::to_string(*shared));
+  } else if (const auto uneven = largest_part(row.text(kBatch))) {
+    one.batch_per_gpu = *uneven;
   } else if (!row.text(kBatch).empty()) {
     one.batch_per_gpu = count_in(row, kBatch);
   }

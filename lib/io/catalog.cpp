@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fstream>
 #include <mutex>
 #include <set>
 #include <string>
@@ -178,7 +179,10 @@ std::optional<fs::path> Catalog::look_up(Kind kind, std::string_view name) const
   if (auto exact = look_up_exactly(kind, name)) return exact;
   if (kind == Kind::kModels) {
     const auto shorter = less_of_release(name);
-    return shorter ? look_up(kind, *shorter) : std::nullopt;
+    if (auto known = shorter ? look_up(kind, *shorter) : std::nullopt) return known;
+    const auto id = id_by_backbone(name);
+    if (auto known = id ? look_up_exactly(kind, *id) : std::nullopt) return known;
+    return look_up_by_title(kind, name);
   }
   if (kind != Kind::kGpus) return std::nullopt;
   // "H100 (PCIe)" is H100 PCIe; clocks, power and the server it stands in are not its name: "V100-SXM3-32GB (450W)".
@@ -194,6 +198,25 @@ std::optional<fs::path> Catalog::look_up(Kind kind, std::string_view name) const
   if (auto known = look_up_exactly(kind, spaced)) return known;
   if (auto known = look_up_exactly(kind, bare)) return known;
   return look_up_by_words(kind, bare);
+}
+
+/// By the name that its file has. Files are read for it: nothing else knew the name.
+std::optional<fs::path> Catalog::look_up_by_title(Kind kind, std::string_view name) const {
+  if (name.ends_with(".yaml")) return std::nullopt;
+  constexpr std::string_view kKey = "name:";
+  const Shelf& shelf = this->shelf(kind);
+  for (const std::string& id : shelf.ids) {
+    fs::path path = shelf.folder / (id + ".yaml");
+    std::ifstream file(path);
+    std::string line;
+    while (std::getline(file, line) && !line.starts_with(kKey)) {
+    }
+    std::string title = line.starts_with(kKey) ? line.substr(kKey.size()) : "";
+    std::erase(title, '"');
+    title.erase(0, title.find_first_not_of(' '));
+    if (!title.empty() && fold_name(title) == fold_name(name)) return path;
+  }
+  return std::nullopt;
 }
 
 /// Of GPUs: by the words that tell one from another, in any order. Who says no form means the module; who says the

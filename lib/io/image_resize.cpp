@@ -1,6 +1,7 @@
 #include "image_resize.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <variant>
 
@@ -15,11 +16,16 @@ std::int64_t ImageResize::tokens(std::int64_t count) const {
   return count - patches_->first + patches_->second;
 }
 
-/// Places of a map side by side: rows of linear layers and norms.
+/// Places of a map side by side: rows of linear layers and norms. A detector's predictions for those of several maps
+/// are as many more as the image has pixels.
 std::int64_t ImageResize::rows(std::int64_t count) const {
-  const auto map = std::find_if(sizes_.begin(), sizes_.end(),
-                                [&](const auto& size) { return size.first.first * size.first.second == count; });
-  return map == sizes_.end() ? tokens(count) : map->second.first * map->second.second;
+  const auto area = [](const Size& size) { return size.first * size.second; };
+  const auto map =
+      std::find_if(sizes_.begin(), sizes_.end(), [&](const auto& size) { return area(size.first) == count; });
+  if (map != sizes_.end()) return area(map->second);
+  if (!detects_ || patches_) return tokens(count);
+  const double pixels = static_cast<double>(area(other_)) / static_cast<double>(area(file_));
+  return std::max<std::int64_t>(std::llround(static_cast<double>(count) * pixels), 1);
 }
 
 /// Of a map: that of the same size, or of one that it was enlarged from.

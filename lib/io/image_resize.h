@@ -26,9 +26,9 @@ namespace ddlsim::io {
 
 class ImageResize {
  public:
-  /// `input`: the file's, of three sizes.
-  ImageResize(const workload::Shape& input, std::int64_t height, std::int64_t width)
-      : sizes_{{{input[1], input[2]}, {height, width}}} {}
+  /// `input`: the file's, of three sizes. `detects`: rows that are of no map are predictions for all of them.
+  ImageResize(const workload::Shape& input, std::int64_t height, std::int64_t width, bool detects)
+      : file_(input[1], input[2]), other_(height, width), detects_(detects), sizes_{{file_, other_}} {}
 
   /// A shape that the file writes out. Nothing: a map of a size that nothing before it has.
   [[nodiscard]] std::optional<workload::Shape> of(workload::Shape shape) const;
@@ -44,6 +44,9 @@ class ImageResize {
   using Size = std::pair<std::int64_t, std::int64_t>;
   [[nodiscard]] std::optional<Size> map_of(Size file) const;
 
+  Size file_;
+  Size other_;
+  bool detects_;
   std::map<Size, Size> sizes_;
   std::optional<Size> patches_;  // of the file's size, and of the other
 };

@@ -28,8 +28,8 @@ class LayerBuilder {
       : shape_(std::move(input)), dimensions_(dimensions), errors_(errors) {}
 
   /// For images of another size than the file's.
-  void resize(std::int64_t height, std::int64_t width) {
-    resize_.emplace(shape_, height, width);
+  void resize(std::int64_t height, std::int64_t width, bool detects) {
+    resize_.emplace(shape_, height, width, detects);
     resized_ = {shape_[0], height, width};
   }
 
@@ -263,9 +263,11 @@ ImageSides sides_of(Dimensions& dimensions) {
 void resize_images(const ImageSides& sides, const Shape& shape, workload::Model& model, LayerBuilder& builder,
                    std::vector<Error>& errors) {
   constexpr std::int64_t kLargest = 1 << 16;
-  const bool detects = model.task.find("detection") != std::string::npos ||
-                       model.task.find("instance") != std::string::npos;  // anchors and regions are of the file's size
-  if (shape.size() != 3 || detects) {
+  // Regions are of the file's size, SSD300 is one, and DETR's queries stand for places of it.
+  const bool detects =
+      model.task.find("detection") != std::string::npos || model.task.find("instance") != std::string::npos;
+  const bool by_places = model.id.starts_with("yolo") || model.id.starts_with("retinanet");
+  if (shape.size() != 3 || (detects && !by_places)) {
     errors.push_back(Error{ErrorCode::kUnsupported, "the model is known for images of its own size alone", {}, {}, {}});
     return;
   }
@@ -286,7 +288,7 @@ void resize_images(const ImageSides& sides, const Shape& shape, workload::Model&
   model.input_per_sample += bytes(of_value * (static_cast<double>(shape[0] * height * width) - values));
   model.published = {};
   model.name += fmt::format(" at {} x {}", height, width);
-  builder.resize(height, width);
+  builder.resize(height, width, detects);
 }
 
 void read_layers(MapReader& reader, const ImageSides& sides, workload::Model& model, std::vector<Error>& errors) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <string>
+#include <utility>
 
 #include "ddlsim/support/lower_case.h"
 
@@ -53,6 +54,51 @@ std::optional<std::string_view> less_of_release(std::string_view name) {
   if (last == std::string_view::npos || !is_of_release(lower_case(name.substr(last + 1)))) return std::nullopt;
   const std::string_view rest = name.substr(0, last);
   return has_size(lower_case(rest)) ? std::optional(rest) : std::nullopt;
+}
+
+std::optional<std::string> id_by_backbone(std::string_view name) {
+  std::string rest;
+  for (const char c : lower_case(name)) {
+    if (c == '+') rest += "plus";
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) rest += c;
+  }
+  const auto take = [&](std::string_view word) {
+    const bool is = rest.starts_with(word);
+    if (is) rest.erase(0, word.size());
+    return is;
+  };
+  using Head = std::pair<std::string_view, std::string_view>;  // as it is written, and in ids
+  constexpr auto kHeads = std::to_array<Head>({{"fasterrcnn", "fasterrcnn"},
+                                               {"faster", "fasterrcnn"},
+                                               {"maskrcnn", "maskrcnn"},
+                                               {"mask", "maskrcnn"},
+                                               {"cascadercnn", "cascadercnn"},
+                                               {"retinanet", "retinanet"},
+                                               {"fcn", "fcn"},
+                                               {"pspnet", "pspnet"},
+                                               {"deeplabv3plus", "deeplabv3plus"},
+                                               {"deeplabv3", "deeplabv3"},
+                                               {"detr", "detr"}});
+  const auto found = std::find_if(kHeads.begin(), kHeads.end(), [&](const Head& head) { return take(head.first); });
+  if (found == kHeads.end()) return std::nullopt;
+  const std::string_view head = found->second;
+  const bool grouped = take("resnext") || take("x");
+  if (!grouped && !take("resnet") && !take("r")) return std::nullopt;
+  std::string id = std::string(head) + (grouped ? "_resnext" : "_resnet");
+  const bool deep = take("101");
+  if (!deep && !take("50")) return std::nullopt;
+  id += deep ? "101" : "50";
+  if (grouped) {
+    take("32x8d");
+    id += "_32x8d";
+  }
+  const bool has_levels = head.ends_with("rcnn") || head == "retinanet";
+  const bool one_map = has_levels && take("c4");
+  // As these are built: with a pyramid, or with a deep stem and maps of an eighth.
+  while (take("fpn") || take("v1c") || take("d8")) {
+  }
+  if (!rest.empty()) return std::nullopt;
+  return id + (one_map ? "_c4" : has_levels ? "_fpn" : "");
 }
 
 }  // namespace ddlsim::io

@@ -148,6 +148,7 @@ class Catalog {
   [[nodiscard]] std::optional<std::filesystem::path> look_up(Kind kind, std::string_view name) const;
   [[nodiscard]] std::optional<std::filesystem::path> look_up_exactly(Kind kind, std::string_view name) const;
   [[nodiscard]] std::optional<std::filesystem::path> look_up_by_words(Kind kind, std::string_view name) const;
+  [[nodiscard]] std::optional<std::filesystem::path> look_up_by_title(Kind kind, std::string_view name) const;
   [[nodiscard]] std::optional<std::filesystem::path> with_words(Kind kind, std::set<std::string> said) const;
 
   std::filesystem::path root_;

@@ -70,8 +70,10 @@ std::string CaseReader::model_name(const io::Case& one) const {
   if (const auto variant = one.said("variant"); variant && known(one.model + " " + *variant)) {
     return one.model + " " + *variant;
   }
-  const bool small_images = says(one, "dataset", "cifar") || says(one, "data", "cifar");
-  if (small_images && !one.said("image_size") && known(one.model)) {
+  constexpr std::int64_t kSmall = 32;  // pixels a side
+  const bool cifar = says(one, "dataset", "cifar") || says(one, "data", "cifar");
+  const bool small_images = one.said("image_size") ? count_of(one, "image_size") == kSmall : cifar;
+  if (small_images && known(one.model)) {
     const auto model = catalog_.model(one.model);
     if (model && known((*model)->id + "_cifar")) return (*model)->id + "_cifar";
   }

@@ -61,8 +61,9 @@ bool says_how_it_runs(const io::Case& one) {
       {"compile", "activation_checkpointing", "cpu_offload", "offload_optimizer", "param_offload"});
   const auto affirmed = [&](std::string_view key) { return affirms(one, key); };
   const auto shared = [&](std::string_view key) { return count_of(one, key).value_or(0) > 0; };
-  return one.said("recompute") || has_adapters(one) || std::any_of(kYes.begin(), kYes.end(), affirmed) ||
-         shared("zero_stage") || shared("zero") || count_of(one, "fsdp").value_or(1) > 1;
+  return recomputation_of(one) != "none" || one.said("recompute") || has_adapters(one) ||
+         std::any_of(kYes.begin(), kYes.end(), affirmed) || shared("zero_stage") || shared("zero") ||
+         count_of(one, "fsdp").value_or(1) > 1;
 }
 
 /// What the CPU takes between two kernels where nobody says so, of frameworks that take long.

@@ -127,7 +127,11 @@ std::string_view recomputation_of(const io::Case& one) {
     if (said || says(one, key, "block") || says(one, key, "layer")) return whole;
   }
   if (count_or(one, "recompute_layers", 0) > 0) return "full";
-  return "none";
+  // Unsloth's loader and LLaMA-Factory's model preparation checkpoint blocks unless they are told not to.
+  const bool said = one.said("recompute") || one.said("activation_checkpointing") || one.said("recompute_layers");
+  const bool by_default =
+      has_any(lower_case(one.framework), {"unsloth", "llama factory", "llama-factory", "llamafactory"});
+  return by_default && !said ? whole : "none";
 }
 
 bool leaves_open(const io::Case& one) {

@@ -43,12 +43,9 @@ calib::RunSplit split_of(const Scenario& scenario) {
   const plan::Parallel& parallel = scenario.parallel;
   calib::RunSplit split{.zero = parallel.zero};
   if (parallel.tensor * parallel.context * parallel.expert * parallel.pipeline > 1) {
-    split.ranks = {parallel.tensor,
-                   parallel.context,
-                   parallel.expert,
-                   plan::has_whole_experts(parallel) ? 1 : 0,
-                   parallel.pipeline,
-                   parallel.sequence ? 1 : 0};
+    split.ranks = {parallel.tensor,   parallel.context,
+                   parallel.expert,   plan::has_whole_experts(parallel) ? 1 : 0,
+                   parallel.pipeline, parallel.sequence ? 1 : 0};
     if (parallel.pipeline > 1) {
       split.ranks[6] = static_cast<std::int64_t>(parallel.schedule);
       split.ranks[7] = parallel.virtual_stages;

@@ -159,6 +159,8 @@ TEST_CASE("cases: samples that several GPUs share", "[unit][io]") {
   CHECK(of("0.25", "\"{\"\"gbs\"\": 8}\"")->front().said("global_batch") == "8");  // as it is stated
   CHECK(of("1.5", "")->front().said("global_batch") == "24");
   CHECK(of("8.0", "")->front().batch_per_gpu == 8);
+  // 256 on six GPUs: all wait for those that have one more.
+  CHECK(of("42.67", "")->front().batch_per_gpu == 43);
   for (const char* wrong : {"0.3", "0.01", "-0.25", "nan", "1e400", "0.0"}) {
     CAPTURE(wrong);
     CHECK_FALSE(of(wrong, ""));

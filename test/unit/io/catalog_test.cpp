@@ -223,6 +223,37 @@ TEST_CASE("catalog: how a model was released and tuned is not its name", "[unit]
   CHECK_THAT(id_of("a/b/Qwen3-4B"), Contains("unknown model"));
 }
 
+TEST_CASE("catalog: an architecture and its backbone, however they are written", "[unit][io]") {
+  const auto id_of = [](const char* name) {
+    CAPTURE(name);
+    const auto model = learnt_catalog().model(name);
+    return model ? (*model)->id : model.error().message;
+  };
+  CHECK(id_of("Mask-RCNN ResNet-50") == "maskrcnn_resnet50_fpn");
+  CHECK(id_of("mask_rcnn_r50_fpn") == "maskrcnn_resnet50_fpn");
+  CHECK(id_of("Faster R-CNN (ResNet101-FPN)") == "fasterrcnn_resnet101_fpn");
+  CHECK(id_of("Faster-RCNN R-50-C4") == "fasterrcnn_resnet50_c4");
+  CHECK(id_of("Mask R-CNN X-101-32x8d-FPN") == "maskrcnn_resnext101_32x8d_fpn");
+  CHECK(id_of("PSPNet R-101V1c") == "pspnet_resnet101");
+  CHECK(id_of("DeepLabV3+ R-50-D8") == "deeplabv3plus_resnet50");
+  CHECK(id_of("deeplabv3_resnet101") == "deeplabv3_resnet101");
+  CHECK_THAT(id_of("DeepLabV3+ R-50-D16"), Contains("unknown model"));
+  CHECK_THAT(id_of("Mask R-CNN ResNet-34"), Contains("unknown model"));
+  CHECK_THAT(id_of("Mask R-CNN VGG16"), Contains("unknown model"));
+  CHECK_THAT(id_of("PSPNet R-50-C4"), Contains("unknown model"));
+}
+
+TEST_CASE("catalog: every model is found by the name that its file has", "[unit][io]") {
+  for (const std::string& id : learnt_catalog().ids(io::Kind::kModels)) {
+    CAPTURE(id);
+    const auto model = learnt_catalog().model(id);
+    REQUIRE(model);
+    const auto by_name = learnt_catalog().model((*model)->name);
+    REQUIRE(by_name);
+    CHECK((*by_name)->id == id);
+  }
+}
+
 TEST_CASE("catalog: every alias finds what it stands for", "[unit][io]") {
   Names lost;
   for (const auto& [name, kind] : kKinds) {

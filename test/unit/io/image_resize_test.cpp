@@ -91,6 +91,20 @@ TEST_CASE("image resize: what a classifier flattens keeps its size", "[unit][io]
   CHECK(twice.totals.forward_work > 3.9 * own.totals.forward_work);
 }
 
+TEST_CASE("image resize: a detector's predictions are as many as its maps have places", "[unit][io]") {
+  const workload::Model yolo = of_images("yolov3", {});
+  const workload::Model larger = of_images("yolov3", {{"image", 832}});
+  CHECK(larger.parameters() == yolo.parameters());
+  CHECK(larger.totals.forward_work / yolo.totals.forward_work == Approx(4).epsilon(1e-6));
+  // 3 (160^2 + 80^2 + 40^2) of 1280 pixels; of 640, 3 (80^2 + 40^2 + 20^2) = 25,200.
+  const workload::Model boxes = of_images("yolov5s", {{"image", 1280}});
+  CHECK(boxes.layers.back().in == workload::Shape{100800, 85});
+  CHECK(of_images("retinanet_resnet50_fpn", {{"image_height", 640}, {"image_width", 800}}).totals.forward_work <
+        of_images("retinanet_resnet50_fpn", {}).totals.forward_work);
+  CHECK(refused("fasterrcnn_resnet50_fpn", {{"image", 640}}) == "the model is known for images of its own size alone");
+  CHECK(refused("detr_resnet50", {{"image", 640}}) == "the model is known for images of its own size alone");
+}
+
 TEST_CASE("image resize: sizes that no layer takes are refused", "[unit][io]") {
   CHECK_THAT(refused("inception_v3", {{"image", 64}}), Contains("the model takes no images of that size: layer '"));
   CHECK_THAT(refused("swin_b", {{"image", 384}}), Contains("reads a map of a size that nothing before it has"));

@@ -63,6 +63,8 @@ TEST_CASE("case names: networks for small images where the data are those", "[un
   resized.model = "ResNet-18";
   resized.extra = {{"dataset", "CIFAR-10"}, {"image_size", "224"}};
   CHECK(said(resized, "model") == "ResNet-18");
+  resized.extra = {{"image_size", "32"}};
+  CHECK(said(resized, "model") == "resnet18_cifar");
 }
 
 TEST_CASE("case names: sizes in part stand for a model that is shipped", "[unit][whatif]") {

@@ -190,7 +190,20 @@ TEST_CASE("case: kernels that join single operators, by the names of who has the
   one.extra = {{"seq_len", "2048"}};
   one.framework = "Unsloth";
   CHECK(said(one, "software.fused") == "yes");
+  // Which checkpoints blocks unless it is told not to, as LLaMA-Factory does.
+  for (const char* framework : {"Unsloth", "LLaMA Factory (accelerate)", "LLaMA-Factory 0.9"}) {
+    CAPTURE(framework);
+    one.framework = framework;
+    one.extra = {{"seq_len", "2048"}};
+    CHECK(said(one, "parallel.recompute") == "full");
+    one.extra = {{"seq_len", "2048"}, {"recompute", "none"}};
+    CHECK(said(one, "parallel.recompute") == "");
+    one.extra = {{"seq_len", "2048"}, {"activation_checkpointing", "false"}};
+    CHECK(said(one, "parallel.recompute") == "");
+  }
+  one.extra = {{"seq_len", "2048"}};
   one.framework = "MindSpore 1.1";
+  CHECK(said(one, "parallel.recompute") == "");
   CHECK(said(one, "software.fused") == "");
   one.extra = {{"seq_len", "2048"}, {"graph_kernel_fusion", "false"}};
   CHECK(said(one, "software.fused") == "no");
