@@ -1,10 +1,9 @@
 // A model file's layers for images of another size. Private to the room.
 //
-// Convolutions and pools say kernels, strides and pads, not sizes: those of their outputs follow. What a file writes
-// out
-// ("in: [64, 56, 56]", "concat: {out: [197, 768]}") is of its own size of images, and becomes what that size became:
-// 56 x 56 of 224 x 224 is 40 x 40 of 160 x 160, and 196 patches and a class 100 and a class. Learned positions are as
-// many as there are patches.
+// Convolutions and pools say kernels, strides and pads, not sizes: those of their outputs follow. What a file has in
+// full ("in: [64, 56, 56]", "concat: {out: [197, 768]}") is of its own size of images, and becomes what that size
+// became: 56 x 56 of 224 x 224 is 40 x 40 of 160 x 160, and 196 patches and a class 100 and a class. Learned positions
+// are as many as there are patches, a detector's predictions as many as its maps have places.
 // A map of a size that nothing before it has, but twice, four times, ... of one, was enlarged (a U-Net's way up).
 // A map that is flattened for linear layers keeps the file's size, as torchvision's adaptive pooling makes it.
 // Limits: maps of three sizes (channels, height, width), so no volumes; a size that two paths make two sizes of, and
