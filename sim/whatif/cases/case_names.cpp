@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "cases/case_degrees.h"
 #include "cases/case_scenario.h"
 #include "cases/case_text.h"
 #include "ddlsim/support/quantity_io.h"

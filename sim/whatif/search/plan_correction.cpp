@@ -40,8 +40,9 @@ double PlanCorrection::most() const {
 
 double PlanCorrection::factor(const std::vector<Ends>& residuals, double most_fixed) const {
   double least = std::numeric_limits<double>::infinity();
-  for (const auto& [without, with] : residuals)
+  for (const auto& [without, with] : residuals) {
     least = std::min({least, without, std::lerp(without, with, most_fixed)});
+  }
   return std::min(std::exp(least - kResidualRounding), most());
 }
 
