@@ -263,11 +263,10 @@ ImageSides sides_of(Dimensions& dimensions) {
 void resize_images(const ImageSides& sides, const Shape& shape, workload::Model& model, LayerBuilder& builder,
                    std::vector<Error>& errors) {
   constexpr std::int64_t kLargest = 1 << 16;
-  // Regions are of the file's size, SSD300 is one, and DETR's queries stand for places of it.
+  // What a detector counts by itself (regions, SSD's boxes, DETR's queries) is of the file's size.
   const bool detects =
       model.task.find("detection") != std::string::npos || model.task.find("instance") != std::string::npos;
-  const bool by_places = model.id.starts_with("yolo") || model.id.starts_with("retinanet");
-  if (shape.size() != 3 || (detects && !by_places)) {
+  if (shape.size() != 3 || (detects && !model.dimensions.empty())) {
     errors.push_back(Error{ErrorCode::kUnsupported, "the model is known for images of its own size alone", {}, {}, {}});
     return;
   }

@@ -132,7 +132,8 @@ class PlanBounds {
   /// And with what ranks wait for of it, pass by pass. Takes longer than any other bound.
   [[nodiscard]] Time by_ranks(const Split& split, std::size_t index) { return exchanged(split, index, true); }
   /// What issuing a pass's kernels takes, as a share of the kernels' time: of a rank of several stages no more than
-  /// twice that of the whole model, of DualPipe's, which has layers of two, four times.
+  /// twice that of the whole model, of DualPipe's, which has layers of two, four times: so of the plans of
+  /// plan_bound_test.cpp, not proved.
   [[nodiscard]] double most_issued(const Split& split, std::size_t index);
 
  private:

@@ -92,7 +92,7 @@ TEST_CASE("plan search: own runs decide, and the result is that of trying every 
   const PlanOptions options{.explain = false};
   const answer::PlanChoice before = found(job({}), options);
   const auto with = [&](const std::string& runs) { return job({{"measured.steps", runs, {}}}); };
-  // As many replicas as GPUs, of two passes each: 1.5 times as long as the model says, and what they share is not why.
+  // As many replicas as GPUs, of two passes each: 1.5 times as long as the model's, and what they share is not why.
   const auto words = [&](double times) {
     std::string split;
     std::string batch;
@@ -104,20 +104,16 @@ TEST_CASE("plan search: own runs decide, and the result is that of trying every 
     return "1x4@" + batch + " (" + split +
            ") = " + std::to_string(before.best.prediction.step_time.in(seconds)*times * 1e3) + " ms";
   };
-  check_same(with(words(1.5)), options);
-  check_same(with(words(0.8)), options);
+  for (const double times : {0.8, 1.5, 3.0}) check_same(with(words(times)), options);
   const answer::PlanChoice slower = found(with(words(1.5)), options);
   CHECK(slower.best.plan == before.best.plan);
   CHECK(slower.best.prediction.step_time / before.best.prediction.step_time == Approx(1.5).epsilon(1e-4));
   CHECK_THAT(slower.notes.back(), Contains("1 measured run"));
-  // Three times as long: a split over ranks is better than all of these.
-  const auto ranks_of = [](const answer::PlanChoice& choice) {
+  // Three times as long: a split over ranks, the first five of a plan's settings, is better than all of these.
+  const auto ranks_of = [](const auto& choice) {
     return std::vector(choice.best.plan.begin(), choice.best.plan.begin() + 5);
   };
-  check_same(with(words(3)), options);
-  const answer::PlanChoice slowest = found(with(words(3)), options);
-  CHECK(ranks_of(slowest) != ranks_of(before));
-  CHECK(slowest.best.prediction.step_time < before.best.prediction.step_time * 3);
+  CHECK(ranks_of(found(with(words(3)), options)) != ranks_of(before));
   const answer::PlanChoice faster = found(with(words(0.8)), options);
   CHECK(ranks_of(faster) == ranks_of(before));
   CHECK(faster.best.prediction.step_time / before.best.prediction.step_time == Approx(0.8).epsilon(0.02));
