@@ -61,7 +61,7 @@ bool one_speed(Precision a, Precision b) {
 /// What a kernel of tensor cores can load at once of a product's operands and results.
 struct Loads {
   int unaligned = 0;                // sizes along which rows do not begin at multiples of 16 bytes
-  std::int64_t numbers = kAligned;  // at once, along the worst of them
+  std::int64_t numbers = kAligned;  // at once, along the worst of them: 4, 2 or 1 where any is unaligned
 };
 
 /// Rows of a layer's input lie one after another; of attention's products m counts queries or keys, whose numbers lie
@@ -73,7 +73,8 @@ Loads loads_of(const primitives::Gemm& gemm, bool narrow) {
   const auto along = [&](std::int64_t size) {
     if (size % (narrow ? kAligned : kAligned / 2) == 0) return;
     ++loads.unaligned;
-    loads.numbers = std::min<std::int64_t>(loads.numbers, narrow && size % 2 == 0 ? 2 : 1);
+    const std::int64_t together = size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1;
+    loads.numbers = std::min(loads.numbers, narrow ? together : 1);
   };
   if (!rows_are_m) along(gemm.m);
   along(gemm.n);
@@ -133,7 +134,12 @@ Time KernelTimes::unaligned(const primitives::Gemm& gemm, Work work) const {
   const auto plain = calibration_.gpu.peak.at(Precision::kFp32);
   if (generation == hardware::GpuGeneration::kVolta && plain) return work / *plain;
   if (generation >= hardware::GpuGeneration::kHopper && plain) {
-    return work / (*plain * (kPerNumberLoaded * static_cast<double>(loads.numbers)));
+    constexpr std::int64_t kMost = 2;
+    return work / (*plain * (kPerNumberLoaded * static_cast<double>(std::min(loads.numbers, kMost))));
+  }
+  if (gemm.batch_scales == primitives::BatchScales::kBatchCount && plain) {
+    const bool halfway = precision_ == Precision::kFp16 && loads.numbers == kAligned / 2;
+    return work / (*plain * (halfway ? kHalfAlignedBatch : kUnalignedBatch));
   }
   Time computing = work / (spec_.peak * kAlignedShare);
   for (int i = 0; i < loads.unaligned; ++i) computing = computing * kUnalignedCost;

@@ -14,7 +14,8 @@
 // Rows of 16 bits that do not begin at multiples of 16 bytes, because a size along which a product's operand or result
 // lies is no multiple of 8 (an odd vocabulary, heads of 150): Volta and Turing have no kernel for them that uses tensor
 // cores (cuBLAS documentation, "Tensor Core Usage"; at best fp32's peak), Ampere and Ada load a few numbers at a time
-// and compute kUnalignedCost times as long for each such size; from Hopper on cuBLAS takes kernels of Turing and
+// and compute kUnalignedCost times as long for each such size, but a batch of products (attention's, where it is not
+// fused) at kUnalignedBatch of fp32's peak, or kHalfAlignedBatch; from Hopper on cuBLAS takes kernels of Turing and
 // Ampere, bound by their loads, kPerNumberLoaded times fp32's peak for each number at once (16 bits: 1 along an odd
 // size, else 2; TF32, where no multiple of 4: 1). What is bound by memory takes no longer, and compilers pad (XLA;
 // PyTorch's inductor, shape_padding).
@@ -84,6 +85,12 @@ inline constexpr double kUnalignedCost = 1.8;
 /// gradients), 240 along even ones, 125 in TF32 along either, on an H200 (its heads over 50,257, 50,265 and 30,522
 /// tokens in 27 steps: bench/calibrate/measured, zoo-kernels, "align1" and "align2").
 inline constexpr double kPerNumberLoaded = 1.85;
+/// Of fp32's peak, what a batch of such products reaches on Ampere and Ada: in bf16 12.2 TFLOP/s for 384 of
+/// 1024 x 1024 x 140 on an A100 (rows of 128 numbers 132; pytorch/pytorch issue 83272, CUDA 11.6); in fp16 53.9 there,
+/// but heads of 150 and 450 numbers, which begin at multiples of 4 bytes, take BLOOM's steps as long in fp16 as in bf16
+/// (770 and 777 s: bigscience train/tr11-176B-ml/chronicles-prequel.md).
+inline constexpr double kUnalignedBatch = 0.63;
+inline constexpr double kHalfAlignedBatch = 2.76;  // fp16, rows that begin at multiples of 8 bytes
 /// Of the peak, what such a product reaches where rows are aligned: 230 to 250 of 312 TFLOP/s on an A100, as this
 /// model's curve has it.
 inline constexpr double kAlignedShare = 0.75;

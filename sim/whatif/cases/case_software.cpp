@@ -203,7 +203,7 @@ std::optional<bool> software_fused_of(const io::Case& one) {
   const bool convolves =
       has_any(lower_case(one.model), {"resnet", "inception", "vgg", "alexnet", "retinanet", "ssd", "mask"});
   if (convolves || one.metric == io::CaseMetric::kImagesPerSecond) {
-    return submitted || says(one, "xla", "true") || names({"mxnet", "oneflow"});
+    return submitted || says(one, "xla", "true") || names({"mxnet", "oneflow", "jax"});
   }
   if (says(one, "activation", "gelu_new")) return false;  // transformers' own
   // What NVIDIA submits fuses as Megatron does.
@@ -389,7 +389,7 @@ std::optional<std::string> sequence_length_of(const io::Case& one) {
   const bool binned = has(one.source, "DeepLearningExamples") && has(one.source, "LanguageModeling/BERT") &&
                       (has(framework, "pytorch") || has(framework, "paddle")) &&
                       container_in(one.said("container").value_or("")) >= 2021 + 10 / 12.0;
-  if (binned && length == "512" && phase_of(one) == TrainingPhase::kPreTraining) return "277";
+  if (binned && length == "512" && phase_of(one) == TrainingPhase::kPreTraining) return "280";
   return length;
 }
 

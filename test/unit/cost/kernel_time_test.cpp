@@ -238,6 +238,28 @@ TEST_CASE("kernel time: tensor cores load 16 bytes at once", "[unit][cost]") {
         even.forward.total());
 }
 
+TEST_CASE("kernel time: batches of products whose rows begin anywhere go as fp32 on Ampere", "[unit][cost]") {
+  hardware::GpuProfile known = profile();
+  hardware::GemmCurve curve;
+  curve.precision = Precision::kBf16;
+  curve.tiles = {{}};
+  known.gemms.push_back(curve);
+  const auto rate = [&](std::int64_t width, Precision precision) {
+    const auto scores = model_of(workload::MatMul{.rows = 1024, .inner = width, .columns = 1024, .products = 12}, {1});
+    Calibration by = calibration(known);
+    by.gpu.nccl_tuning = hardware::GpuGeneration::kAmpere;
+    by.gpu.memory_bandwidth = gigabytes_per_second(1000);
+    const Time time = calibrated_times(scores.layers, by, 8, precision, {}).layers[0].forward.total();
+    return 2e-12 * 8 * 12 * 1024 * 1024 * static_cast<double>(width) / time.in(seconds);
+  };
+  // Of fp32's 10 TFLOP/s.
+  CHECK(rate(150, Precision::kBf16) == Approx(6.3));
+  CHECK(rate(140, Precision::kBf16) == Approx(6.3));
+  CHECK(rate(150, Precision::kFp16) == Approx(6.3));
+  CHECK(rate(140, Precision::kFp16) == Approx(27.6));
+  CHECK(rate(144, Precision::kBf16) > 28);  // a last wave that is half full
+}
+
 TEST_CASE("kernel time: gradients are added to earlier passes'", "[unit][cost]") {
   const hardware::GpuProfile known = profile();
   const auto linear = model_of(workload::Linear{.out = 1000, .bias = false}, {1000});
