@@ -60,7 +60,7 @@ bool one_speed(Precision a, Precision b) {
 
 /// What a kernel of tensor cores can load at once of a product's operands and results.
 struct Loads {
-  int unaligned = 0;                // sizes along which rows do not begin at multiples of 16 bytes
+  bool unaligned = false;           // rows along a size do not begin at multiples of 16 bytes
   std::int64_t numbers = kAligned;  // at once, along the worst of them: 4, 2 or 1 where any is unaligned
 };
 
@@ -72,7 +72,7 @@ Loads loads_of(const primitives::Gemm& gemm, bool narrow) {
   Loads loads;
   const auto along = [&](std::int64_t size) {
     if (size % (narrow ? kAligned : kAligned / 2) == 0) return;
-    ++loads.unaligned;
+    loads.unaligned = true;
     const std::int64_t together = size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1;
     loads.numbers = std::min(loads.numbers, narrow ? together : 1);
   };
@@ -130,7 +130,7 @@ Time KernelTimes::unaligned(const primitives::Gemm& gemm, Work work) const {
   const bool none = (!half && !wide) || generation < hardware::GpuGeneration::kVolta;
   if (none || calibration_.fuses_pointwise) return Time::zero();
   const Loads loads = loads_of(gemm, half);
-  if (loads.unaligned == 0) return Time::zero();
+  if (!loads.unaligned) return Time::zero();
   const auto plain = calibration_.gpu.peak.at(Precision::kFp32);
   if (generation == hardware::GpuGeneration::kVolta && plain) return work / *plain;
   if (generation >= hardware::GpuGeneration::kHopper && plain) {
@@ -141,9 +141,7 @@ Time KernelTimes::unaligned(const primitives::Gemm& gemm, Work work) const {
     const bool halfway = precision_ == Precision::kFp16 && loads.numbers == kAligned / 2;
     return work / (*plain * (halfway ? kHalfAlignedBatch : kUnalignedBatch));
   }
-  Time computing = work / (spec_.peak * kAlignedShare);
-  for (int i = 0; i < loads.unaligned; ++i) computing = computing * kUnalignedCost;
-  return computing;
+  return work / (spec_.peak * kAlignedShare) * kUnalignedCost;
 }
 
 KernelTime KernelTimes::of(const primitives::Gemm& gemm) const {

@@ -16,11 +16,11 @@ using hardware::SoftwareFactor;
 constexpr double kFewerWhenFused = 0.5;  // of small kernels
 constexpr double kNobodySays = 0.5;      // between code that is fused and code that is not
 
-/// 0 where tensor cores are 8 times as fast as FP32 (Volta, Turing) and less, 1 where 16 times (GA100, later data
-/// centres' chips): what convolutions read from memory to them does not keep up.
+/// 0 where tensor cores are 8 times as fast as FP32 (Volta, Turing) and less, 1 where 16 times (GA100), 2 where 32
+/// times and more (Blackwell in data centres: 28): what convolutions read from memory to them does not keep up.
 double wide_cores(const hardware::Gpu& gpu) {
   const auto half = gpu.peak.at(Precision::kFp16);
-  return half ? std::clamp(portable_log2(*half / gpu.peak.fp32) - 3, 0.0, 1.0) : 0.0;
+  return half ? std::clamp(portable_log2(*half / gpu.peak.fp32) - 3, 0.0, 2.0) : 0.0;
 }
 
 bool has_halves(const Job& job) { return job.precision == Precision::kFp16 || job.precision == Precision::kBf16; }
@@ -78,7 +78,8 @@ SoftwareFeatures software_features(const Job& job) {
   set(Feature::kWideConvolution, measured_images ? 0 : convolution * wide_cores(gpu));
   set(Feature::kRecurrent, totals.recurrent ? 1 : 0);
   const bool may_fuse = attention > 0 || convolution > 0 || (said && half);
-  set(Feature::kSmallKernels, 1 - (may_fuse ? (1 - kFewerWhenFused) * fused : 0));
+  const bool follow_at_once = job.cuda_graphs && attention > 0;
+  set(Feature::kSmallKernels, follow_at_once ? 0 : 1 - (may_fuse ? (1 - kFewerWhenFused) * fused : 0));
   const bool volta = generation == GpuGeneration::kVolta && gpu.architecture != "Turing";
   set(Feature::kVolta, volta ? 1 : 0);
   set(Feature::kAda, gpu.kernels_of == "Ampere" ? 1 : 0);

@@ -14,7 +14,7 @@
 // Rows of 16 bits that do not begin at multiples of 16 bytes, because a size along which a product's operand or result
 // lies is no multiple of 8 (an odd vocabulary, heads of 150): Volta and Turing have no kernel for them that uses tensor
 // cores (cuBLAS documentation, "Tensor Core Usage"; at best fp32's peak), Ampere and Ada load a few numbers at a time
-// and compute kUnalignedCost times as long for each such size, but a batch of products (attention's, where it is not
+// and compute kUnalignedCost times as long, but a batch of products (attention's, where it is not
 // fused) at kUnalignedBatch of fp32's peak, or kHalfAlignedBatch; from Hopper on cuBLAS takes kernels of Turing and
 // Ampere, bound by their loads, kPerNumberLoaded times fp32's peak for each number at once (16 bits: 1 along an odd
 // size, else 2; TF32, where no multiple of 4: 1). What is bound by memory takes no longer, and compilers pad (XLA;
@@ -79,7 +79,8 @@ inline constexpr Time kRecurrentChainSince2019 = microseconds(8);
 /// Numbers of 16 bits that a tensor core's kernel loads at once.
 inline constexpr std::int64_t kAligned = 8;
 /// nanoGPT trains a quarter faster with 50,304 tokens instead of 50,257 on an A100 (recalled: A. Karpathy, February
-/// 2023), of whose FLOPs the head's products are 0.31: 1 + 0.25 / 0.31.
+/// 2023), of whose FLOPs the head's products are 0.31: 1 + 0.25 / 0.31. However many sizes are: squares of 2055 to 2073
+/// in bf16 reach 107 to 116 TFLOP/s on an RTX 4090, where aligned ones reach 156 (pytorch/pytorch issue 181718).
 inline constexpr double kUnalignedCost = 1.8;
 /// Of fp32's peak, per number of a load, from Hopper on: 124 TFLOP/s along odd sizes (96 forward, 141 and 150 for the
 /// gradients), 240 along even ones, 125 in TF32 along either, on an H200 (its heads over 50,257, 50,265 and 30,522

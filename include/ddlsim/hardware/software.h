@@ -38,7 +38,7 @@ enum class SoftwareFeature : std::uint8_t {
   kConvolution,  // 1 for convolutional networks of 16 bits whose norms and activations are kernels of their own
                  // (PyTorch, TensorFlow, PaddlePaddle), 0 where they are fused (NVIDIA's MXNet, XLA); 0.5: nobody says
   kWideConvolution,  // of arithmetic alone: 1 for convolutional networks of 16 bits where tensor cores are 16 times as
-                     // fast as FP32, 0 at 8
+                     // fast as FP32, 0 at 8, 2 at 32
   kRecurrent,        // 1 for models with LSTMs
   kVolta,            // of arithmetic alone: 1 for Volta
   kAda,              // 1 for chips that borrow Ampere's profiles with ten times its second cache: Ada, RTX Blackwell
@@ -47,7 +47,7 @@ enum class SoftwareFeature : std::uint8_t {
   kNoProfile,        // 1 for GPUs without a profile of their architecture
   kShared,           // doublings of the GPUs that share a server
   kYears,            // years of age at `SoftwareProfile::newest`, over 3; never below 0
-  kSmallKernels,     // on layers of small kernels: 1, half of it where blocks of 16 bits are fused
+  kSmallKernels,     // on layers of small kernels: 1, half of it where blocks of 16 bits are fused, 0 in graphs
   // Of memory: on kernels bound by it alone.
   kMemory32,         // 1 for FP32 and TF32 from Ampere on
   kMemoryDepthwise,  // 1 for networks with depthwise convolutions

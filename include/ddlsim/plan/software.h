@@ -3,12 +3,13 @@
 // They are of GPU time: the CPU's launches (Job::launch_interval) are those of an eager framework, and take no longer.
 // They are 1 where nobody learnt one (`Job::software` null), where the step's kernels were measured as the
 // framework ran them (workload::MeasuredOn), and for models known by the features of a whole step.
-//   small-kernels  1, half of it where blocks of 16 bits are fused (hardware::small_kernels_time)
+//   small-kernels  1, half of it where blocks of 16 bits are fused (hardware::small_kernels_time), 0 for attention in
+//                  CUDA graphs, where kernels follow one another; convolutional networks stay slow there (RetinaNet)
 //   memory-32-bits  1 in FP32 and TF32 from Ampere on, whatever TF32's rate: both move 4 bytes a number by the same
 //                  kernels. Learnt from TF32; of FP32 on such GPUs no row is published
 //   shared         log2 of the GPUs per server
 //   memory-fused, convolution  half of the effect where nobody says: what is planned may run either way
-//   wide-convolution  log2(peak of 16 bits / peak of FP32) - 3 within 0 and 1, of convolutional networks in 16 bits
+//   wide-convolution  log2(peak of 16 bits / peak of FP32) - 3 within 0 and 2, of convolutional networks in 16 bits
 //   years          (newest - software's year) / 3, never below 0; who states no year counts as new
 // Attention that a model lists as separate kernels runs as one where nobody says otherwise (runs_flash_attention).
 // Worked example: effects always 0.10 and half 0.05, ResNet-50 in fp16 on one GPU: f = exp(0.15) = 1.162.

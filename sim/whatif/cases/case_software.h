@@ -84,8 +84,8 @@ enum class TrainingPhase { kPreTraining, kFineTuning };
 ///   - MLPerf's without padding run them as they are: 256;
 ///   - NVIDIA's examples for PyTorch and PaddlePaddle, since they read with LDDL (containers from 21.11), draw each
 ///     batch from one bin of 64 tokens and pad it to its longest (scripts/run_pretraining.sh, phase2_bin_size; NVIDIA/
-///     LDDL README, "Sequence Binning"): 270 to 279 for batches of 4 to 64 of these lengths, 277 for 16, a multiple of 8
-///     as LDDL pads them (sequence_length_alignment): 280. Their phase 1 (128) is not binned.
+///     LDDL README, "Sequence Binning"): 270 to 279 for batches of 4 to 64 of these lengths, 277 for 16, a multiple of
+///     8 as LDDL pads them (sequence_length_alignment): 280. Their phase 1 (128) is not binned.
 [[nodiscard]] std::optional<std::string> sequence_length_of(const io::Case& one);
 
 /// Positions of a sequence of BERT whose word its head predicts, of a sequence of `length`; nothing where the model's
