@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <span>
@@ -56,6 +57,15 @@ std::span<const Precision> served_by(Precision precision, const hardware::Gpu& g
 bool one_speed(Precision a, Precision b) {
   const auto half = [](Precision one) { return one == Precision::kFp16 || one == Precision::kBf16; };
   return a == b || (half(a) && half(b));
+}
+
+/// The same products in the other format of 16 bits, as another run measured them; null: none did.
+const hardware::GemmCurve* other_run(const hardware::GpuProfile& profile, const hardware::GemmCurve& one) {
+  const auto twin = std::find_if(profile.gemms.begin(), profile.gemms.end(), [&](const hardware::GemmCurve& other) {
+    return other.precision != one.precision && one_speed(other.precision, one.precision) &&
+           other.batched == one.batched && other.grouped == one.grouped;
+  });
+  return twin == profile.gemms.end() ? nullptr : &*twin;
 }
 
 /// What a kernel of tensor cores can load at once of a product's operands and results.
@@ -152,10 +162,13 @@ KernelTime KernelTimes::of(const primitives::Gemm& gemm) const {
                                                              : size.k) *= batch_;
   const Work work = flops(2 * size.batch_count * size.m * size.n * size.k);
   const DataSize touched = element_ * (size.batch_count * (size.m * size.k + size.k * size.n + size.m * size.n));
+  const hardware::GemmCurve* twin = nullptr;
   const auto curve_of = [&](bool grouped) {
     return curve([&](const hardware::GpuProfile& profile, Precision precision) {
-      const auto* const one = gemm_curve(profile.gemms, precision, size.batch_count, grouped);
-      return grouped && one != nullptr && !one->grouped ? nullptr : one;
+      const auto* one = gemm_curve(profile.gemms, precision, size.batch_count, grouped);
+      if (grouped && one != nullptr && !one->grouped) one = nullptr;
+      twin = one != nullptr ? other_run(profile, *one) : nullptr;
+      return one;
     });
   };
   auto [found, octaves] = curve_of(gemm.grouped);
@@ -166,6 +179,10 @@ KernelTime KernelTimes::of(const primitives::Gemm& gemm) const {
                                      element_)
                      : gemm_time(*found, spec_, size, element_);
   time = time * found->report.of_all_runs();
+  if (twin != nullptr) {
+    const Time again = gemm_time(*twin, spec_, size, element_) * twin->report.of_all_runs();
+    time = time * std::sqrt(again / time);
+  }
   const Time least = unaligned(gemm, work);
   if (least > time) octaves += kBorrowedOctaves;
   return {max(time, least), time_ratio(touched / spec_.memory, max(work / spec_.peak, least)), &found->report,

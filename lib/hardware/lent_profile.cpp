@@ -110,26 +110,27 @@ std::shared_ptr<const GpuProfile> lent(std::shared_ptr<const GpuProfile> profile
     if (slowdown > 0) slowdown = relieved(slowdown, power_of(lender, borrower, precision));
     return slowdown != before;
   };
-  const bool one_board =
-      lender.peak == borrower.peak && lender.sm_count == borrower.sm_count && lender.tdp == borrower.tdp;
-  const auto forget = [&](CurveReport& report, bool own) {
-    if (one_board && !own) return;
+  const auto forget = [&](CurveReport& report) {
     changed = changed || report.another_run;
     report.another_run.reset();
   };
   const auto lend = [&](GemmCurve& curve, Precision precision) {
-    const bool own = by_own(borrower, curve, precision);
-    changed = own || relieve(curve.sustained_slowdown, precision) || changed;
-    return own;
+    return by_own(borrower, curve, precision) || relieve(curve.sustained_slowdown, precision);
   };
-  for (GemmCurve& curve : made->gemms) forget(curve.report, lend(curve, curve.precision));
-  for (ConvolutionCurve& curve : made->convolutions) forget(curve.report, lend(curve.implicit_gemm, curve.precision));
-  for (AttentionCurve& curve : made->attention) {
-    const bool own = by_own(*profile, lender, borrower, curve);
-    changed = own || relieve(curve.sustained_slowdown, curve.precision) || changed;
-    forget(curve.report, own);
+  for (GemmCurve& curve : made->gemms) {
+    changed = lend(curve, curve.precision) || changed;
+    forget(curve.report);
   }
-  for (MemoryBoundCurve& curve : made->memory_bound) forget(curve.report, false);
+  for (ConvolutionCurve& curve : made->convolutions) {
+    changed = lend(curve.implicit_gemm, curve.precision) || changed;
+    forget(curve.report);
+  }
+  for (AttentionCurve& curve : made->attention) {
+    changed =
+        by_own(*profile, lender, borrower, curve) || relieve(curve.sustained_slowdown, curve.precision) || changed;
+    forget(curve.report);
+  }
+  for (MemoryBoundCurve& curve : made->memory_bound) forget(curve.report);
   if (!changed) return profile;
   return made;
 }

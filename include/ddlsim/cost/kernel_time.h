@@ -28,7 +28,9 @@
 // The input's gradient of a convolution that is the model's first layer is not computed.
 //
 // Of every profile, the nearest first, the curve of the precision answers, else one of the same units: fp16 and bf16
-// are one speed on tensor cores and read one curve (bf16's where a GPU has both); TF32 takes theirs at its own peak
+// are one speed on tensor cores: where a GPU has products of both, by two runs, they take the middle (geometric) of
+// both curves' times (A100: vidur's fp16 takes an eighth longer than aiconfigurator's bf16 above 100 GFLOP), else they
+// read one curve; TF32 takes theirs at its own peak
 // with 4-byte elements, or FP32's algorithm where that is faster; fp4 takes fp8's. fp16 without tensor cores is FP32
 // whose elements take 2 bytes.
 //

@@ -25,8 +25,7 @@
 // H20's multiprocessors have a quarter of an H200's rate: with t (1 + s) = 1.24 and 1 / efficiency = 1.54 it comes to
 // 1.04 + 0.3 / 4 = 1.12, 0.9 of its peak.
 //
-// What another run of the lender showed (CurveReport::another_run) is the lender's as well, and is lent only to the same
-// chip with the same power (an A100 with other memory) whose own products nobody timed.
+// What another run of the lender showed (CurveReport::another_run) is the lender's as well, and is not lent.
 // Source: energy per FLOP of fp32 products that are bound by power is alike within an architecture: 23.3 pJ on a GTX
 // 1080 Ti (10.75 TFLOP/s at 250 W), 24 on a P4 (3.09 at 75 W); 21 on a V100 PCIe (11.85 at 250 W), 17 to 23 on a T4
 // (4.19 and 3.08 at 70 W): medians of products of 20 GFLOP and more in DeepBench's and NeuSight's tables.

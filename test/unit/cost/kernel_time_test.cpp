@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <initializer_list>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ddlsim/cost/attention_time.h"
@@ -236,6 +238,27 @@ TEST_CASE("kernel time: tensor cores load 16 bytes at once", "[unit][cost]") {
   by.gpu.nccl_tuning = GpuGeneration::kAmpere;
   CHECK(calibrated_times(linear.layers, by, 1023, Precision::kBf16, {}).layers[0].forward.total() <=
         even.forward.total());
+}
+
+TEST_CASE("kernel time: two runs of fp16 and bf16 are one speed, the middle of both", "[unit][cost]") {
+  const auto linear = model_of(workload::Linear{.out = 1024, .bias = false}, {1024});
+  const auto time = [&](Precision asked, std::initializer_list<std::pair<Precision, double>> runs) {
+    hardware::GpuProfile known = profile();
+    for (const auto& [precision, efficiency] : runs) {
+      hardware::GemmCurve curve;
+      curve.precision = precision;
+      curve.tiles = {{.efficiency = efficiency}};
+      known.gemms.push_back(curve);
+    }
+    return calibrated_times(linear.layers, calibration(known), 1024, asked, {}).layers[0].forward.total();
+  };
+  const Time slow = time(Precision::kFp16, {{Precision::kFp16, 0.4}});
+  const Time fast = time(Precision::kBf16, {{Precision::kBf16, 0.9}});
+  CHECK(slow / fast > 1.5);
+  for (const Precision asked : {Precision::kFp16, Precision::kBf16}) {
+    const Time both = time(asked, {{Precision::kFp16, 0.4}, {Precision::kBf16, 0.9}});
+    CHECK(both / fast == Approx(std::sqrt(slow / fast)));
+  }
 }
 
 TEST_CASE("kernel time: batches of products whose rows begin anywhere go as fp32 on Ampere", "[unit][cost]") {

@@ -216,7 +216,8 @@ TEST_CASE("software: convolutions lag behind tensor cores that are many times FP
   hardware::PeakRates& peak = job.cluster.node.gpu.peak;
   peak.fp32 = teraflops_per_second(10);
   CHECK(feature(job, SoftwareFeature::kWideConvolution) == 0);  // no tensor cores
-  for (const auto& [times, value] : {std::pair(4.0, 0.0), {8.0, 0.0}, {11.313708, 0.5}, {16.0, 1.0}, {32.0, 2.0}, {64.0, 2.0}}) {
+  for (const auto& [times, value] :
+       {std::pair(4.0, 0.0), {8.0, 0.0}, {11.313708, 0.5}, {16.0, 1.0}, {32.0, 2.0}, {64.0, 2.0}}) {
     peak.fp16 = peak.fp32 * times;
     CHECK(feature(job, SoftwareFeature::kWideConvolution) == Approx(value).margin(1e-6));
   }

@@ -58,8 +58,7 @@ TEST_CASE("profile: cards of one chip share what was measured on it", "[unit][wh
     return predict(asked).value().step_time.in(milliseconds);
   };
   CHECK(step("v100-sxm2-32gb") == Approx(step("v100-sxm2-16gb")));
-  // An A800's largest products were timed, of which there is one here.
-  CHECK(step("a800-sxm4-80gb") == Approx(step("a100-sxm4-80gb")).epsilon(1e-3));
+  CHECK(step("a800-sxm4-80gb") == Approx(step("a100-sxm4-80gb")));
 }
 
 TEST_CASE("profile: another datasheet than the measured one lends", "[unit][whatif]") {
