@@ -171,7 +171,8 @@ TEST_CASE("plan choice: the next best differ from better ones in ranks, or hold 
   const TinyTransformer wide(false, 4, 16384);
   const auto settings = wide.on({{"parallel.context", "1", {}}});
   const auto choice = chosen(settings, {.next = 8, .explain = false});
-  REQUIRE(choice.next.size() == 8);
+  REQUIRE(choice.next.size() >= 5);  // of the 72 that are looked through as many differ
+  REQUIRE(choice.next.size() <= 8);
   std::vector<answer::PlannedJob> shown{choice.best};
   shown.insert(shown.end(), choice.next.begin(), choice.next.end());
   int again = 0;  // with ranks that a better one has
