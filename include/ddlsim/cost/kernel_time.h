@@ -91,7 +91,7 @@ inline constexpr double kPerNumberLoaded = 1.85;
 /// Of fp32's peak, what a batch of such products reaches on Ampere and Ada: in bf16 12.2 TFLOP/s for 384 of
 /// 1024 x 1024 x 140 on an A100 (rows of 128 numbers 132; pytorch/pytorch issue 83272, CUDA 11.6); in fp16 53.9 there,
 /// but heads of 150 and 450 numbers, which begin at multiples of 4 bytes, take BLOOM's steps as long in fp16 as in bf16
-/// (770 and 777 s: bigscience train/tr11-176B-ml/chronicles-prequel.md).
+/// (770 and 777 s: bigscience train/tr11-176B-ml/chronicles-prequel.md). Of Ada nobody measured it: assumed alike.
 inline constexpr double kUnalignedBatch = 0.63;
 inline constexpr double kHalfAlignedBatch = 2.76;  // fp16, rows that begin at multiples of 8 bytes
 /// Of the peak, what such a product reaches where rows are aligned: 230 to 250 of 312 TFLOP/s on an A100, as this
