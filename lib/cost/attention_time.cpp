@@ -89,7 +89,7 @@ double attention_compute(const AttentionCurve& curve, const DeviceSpec& spec, co
 }  // namespace
 
 hardware::GpuGeneration attention_generation(const hardware::Gpu& gpu) {
-  if (!gpu.kernels_of.empty()) return hardware::GpuGeneration::kAmpere;
+  if (gpu.kernels_of == "Ampere") return hardware::GpuGeneration::kAmpere;
   return gpu.nccl_tuning.value_or(hardware::GpuGeneration::kAmpere);
 }
 

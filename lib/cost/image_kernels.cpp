@@ -30,7 +30,7 @@ double lanes_of(const hardware::Gpu& gpu) {
   switch (gpu.nccl_tuning.value_or(hardware::GpuGeneration::kHopper)) {
     case hardware::GpuGeneration::kPascal: return gpu.sm_count > kMostOfMany ? kFew : kMany;
     case hardware::GpuGeneration::kVolta: return kFew;
-    case hardware::GpuGeneration::kAmpere: return large && gpu.kernels_of.empty() ? kFew : kMany;
+    case hardware::GpuGeneration::kAmpere: return large && gpu.kernels_of != "Ampere" ? kFew : kMany;
     case hardware::GpuGeneration::kHopper:
     case hardware::GpuGeneration::kBlackwell: break;
   }

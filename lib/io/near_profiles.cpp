@@ -21,6 +21,18 @@ double distance(const hardware::Gpu& a, const hardware::Gpu& b) {
                   std::abs(portable_log2(a.memory_bandwidth / b.memory_bandwidth)));
 }
 
+/// The same with tensor cores' peaks: chips with the same memory and FP32 rate may be of other steppings (GB200 is a
+/// B200, B300 is not).
+double distance_in_all(const hardware::Gpu& a, const hardware::Gpu& b) {
+  double octaves = distance(a, b);
+  for (const auto& [word, precision] : kPrecisions) {
+    const auto one = a.peak.at(precision);
+    const auto other = b.peak.at(precision);
+    if (one && other) octaves = std::max(octaves, std::abs(portable_log2(*one / *other)));
+  }
+  return octaves;
+}
+
 /// The lines of a map before its first value of several lines.
 std::string_view head_of(std::string_view text) {
   for (std::size_t line = 0; line < text.size();) {
@@ -65,8 +77,8 @@ Expected<std::vector<hardware::MeasuredProfile>> Catalog::profiles_near(const ha
     const auto other = datasheet(*measured_on);
     if (!other) return tl::unexpected<Error>(other.error());
     const bool own = other->id == sheet.id;
-    const double octaves = own ? -1 : distance(sheet, *other);
-    if (!own && (!runs(other->architecture) || octaves >= kFarthest)) continue;
+    if (!own && (!runs(other->architecture) || distance(sheet, *other) >= kFarthest)) continue;
+    const double octaves = own ? -1 : distance_in_all(sheet, *other);
     auto read = profile(id);
     if (!read) return tl::unexpected<Error>(read.error());
     auto answers = own ? std::move(*read) : hardware::lent(std::move(*read), *other, sheet);

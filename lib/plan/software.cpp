@@ -83,6 +83,7 @@ SoftwareFeatures software_features(const Job& job) {
   const bool volta = generation == GpuGeneration::kVolta && gpu.architecture != "Turing";
   set(Feature::kVolta, volta ? 1 : 0);
   set(Feature::kAda, gpu.kernels_of == "Ampere" ? 1 : 0);
+  set(Feature::kUltra, gpu.architecture == "Blackwell Ultra" ? 1 : 0);
   set(Feature::kEightBits, job.precision == Precision::kFp8 || job.precision == Precision::kFp4 ? 1 : 0);
   set(Feature::kFourBits, job.precision == Precision::kFp4 ? 1 : 0);
   set(Feature::kNoProfile, gpu.profiles->empty() ? 1 : 0);

@@ -42,6 +42,7 @@ enum class SoftwareFeature : std::uint8_t {
   kRecurrent,        // 1 for models with LSTMs
   kVolta,            // of arithmetic alone: 1 for Volta
   kAda,              // 1 for chips that borrow Ampere's profiles with ten times its second cache: Ada, RTX Blackwell
+  kUltra,            // of arithmetic alone: 1 for Blackwell Ultra, whose clocks in lasting work no profile was measured at
   kEightBits,        // 1 for products of 8 bits and fewer
   kFourBits,         // and 1 more for those of 4
   kNoProfile,        // 1 for GPUs without a profile of their architecture
@@ -55,7 +56,7 @@ enum class SoftwareFeature : std::uint8_t {
                  // 0 where not; 0.5: nobody says
 };
 
-inline constexpr Choices<SoftwareFeature, 16> kSoftwareFeatures{{
+inline constexpr Choices<SoftwareFeature, 17> kSoftwareFeatures{{
     {"always", SoftwareFeature::kAlways},
     {"attention", SoftwareFeature::kAttention},
     {"convolution", SoftwareFeature::kConvolution},
@@ -63,6 +64,7 @@ inline constexpr Choices<SoftwareFeature, 16> kSoftwareFeatures{{
     {"recurrent", SoftwareFeature::kRecurrent},
     {"volta", SoftwareFeature::kVolta},
     {"ada", SoftwareFeature::kAda},
+    {"ultra", SoftwareFeature::kUltra},
     {"eight-bits", SoftwareFeature::kEightBits},
     {"four-bits", SoftwareFeature::kFourBits},
     {"no-profile", SoftwareFeature::kNoProfile},
@@ -79,7 +81,8 @@ inline constexpr std::size_t kSoftwareFeatureCount = kSoftwareFeatures.size();
 [[nodiscard]] constexpr bool is_of_memory(SoftwareFeature feature) { return feature >= SoftwareFeature::kMemory32; }
 /// On arithmetic alone.
 [[nodiscard]] constexpr bool is_of_arithmetic(SoftwareFeature feature) {
-  return feature == SoftwareFeature::kWideConvolution || feature == SoftwareFeature::kVolta;
+  return feature == SoftwareFeature::kWideConvolution || feature == SoftwareFeature::kVolta ||
+         feature == SoftwareFeature::kUltra;
 }
 
 /// How many times as long kernels take.

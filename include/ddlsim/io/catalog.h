@@ -99,9 +99,9 @@ class Catalog {
   /// A profile with the datasheet of the GPU it was measured on.
   [[nodiscard]] Expected<hardware::MeasuredProfile> measured_profile(std::string_view name) const;
   /// The profiles that may answer for a GPU: its own first, then those of GPUs of its architecture, the nearest
-  /// datasheet first; none that is three times away in fp32 peak or memory bandwidth. A GPU whose id is the catalogue's
-  /// counts with the catalogue's datasheet, whatever rates it has been given. Of other profiles, and of datasheets of
-  /// other architectures, only the heads are read. Errors: a file of those that cannot be read, or names no known GPU.
+  /// by peaks and memory bandwidth first; none three times away in fp32 peak or bandwidth. A GPU whose id is the
+  /// catalogue's counts with that datasheet, whatever rates it was given. Of other profiles, and of datasheets of other
+  /// architectures, only the heads are read. Errors: a file of those that cannot be read, or names no known GPU.
   [[nodiscard]] Expected<std::vector<hardware::MeasuredProfile>> profiles_near(const hardware::Gpu& gpu) const;
 
   /// What frameworks take on top of kernels (hardware/software/steps.yaml); null where the catalog has no such file.

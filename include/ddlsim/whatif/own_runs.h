@@ -23,7 +23,7 @@
 // factor times exp(q s): s the posterior's deviation, q the quantiles below; of a configuration that ran, as it ran, q
 // is +-1.645: what runs of one configuration scatter by has no late tail, and nothing is extrapolated. For another GPU,
 // model, precision or strategy than ran it is wider, by what such changes leave open (whatif/ratio.h): squares are
-// added. Where runs of the same split did not set the GPUs' speed it is, in proportion, no wider than without them.
+// added. Beside runs of the same split it is, in proportion, no wider than without any.
 //
 // Worked example: README.md, "Your own runs decide".
 //
@@ -46,16 +46,15 @@
 
 namespace ddlsim::whatif {
 
-/// 5th and 95th percentile of (ln measured - ln predicted) / s: inside one server, and over several. Of the eight sets
-/// of steps that bench/accuracy/README.md names, every anchor but `none`; with one source left out at a time they
-/// covered 90 %, before the lower ends went down by 0.1 to cover 90 % of `first` (in sample: with `alike_batches`).
-/// Steps are late more often than early, and so far the more.
+/// 5th and 95th percentile of (ln measured - ln predicted) / s: inside one server, and over several. Of the steps of
+/// bench/accuracy/cases, every anchor but `none`, in which a source counts by the root of its rows (202 sources and
+/// 133). Steps are late more often than early, and so far the more.
 struct RunQuantiles {
   double low;
   double high;
 };
-inline constexpr RunQuantiles kWithinServer{-1.05, 3.5};
-inline constexpr RunQuantiles kAcrossServers{-1.1, 4.6};
+inline constexpr RunQuantiles kWithinServer{-1.45, 3.2};
+inline constexpr RunQuantiles kAcrossServers{-0.8, 3.3};
 /// Likewise where the model is split as in no run, or run by other software: of the sets of split models there, every
 /// anchor but `none`.
 inline constexpr RunQuantiles kOtherSplit{-1.85, 2.5};

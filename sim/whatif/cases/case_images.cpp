@@ -16,11 +16,16 @@
 namespace ddlsim::whatif {
 namespace {
 
+constexpr std::int64_t kWidest = 65536;  // more is a number of images: MLPerf's input_size
+
 /// Sides of images, or of volumes, as a case says them: "256", "512x512", "64 x 64 x 64"; none in other words ("short
 /// side 640 to 800").
 std::vector<std::int64_t> sides_of(const io::Case& one) {
   for (const char* key : {"image_size", "resolution"}) {
-    if (const auto both = count_of(one, key)) return {*both, *both};
+    if (const auto both = count_of(one, key)) {
+      if (*both > kWidest) continue;
+      return {*both, *both};
+    }
     std::vector<std::int64_t> sides;
     const std::string said = lower_case(one.said(key).value_or(""));
     for (std::size_t begin = 0; begin <= said.size();) {

@@ -414,7 +414,8 @@ Expected<void> as_run(const io::Case& one, Scenario& scenario) {
   const bool whole = says(one, "activation", "gelu") && !says(one, "activation", "gelu_new");
   const bool evaluates = one.metric == io::CaseMetric::kForwardMilliseconds;
   const bool thaws = says(one, "frozen", "none");
-  const auto layers = gives_sizes(one) ? std::nullopt : count_of(one, "layers");
+  auto layers = gives_sizes(one) ? std::nullopt : count_of(one, "layers");
+  if (layers && has_layers(*scenario.model, *layers)) layers.reset();
   if (!whole && !evaluates && !thaws && !layers) return {};
   workload::Model changed = *scenario.model;
   if (layers) {

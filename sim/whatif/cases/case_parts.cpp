@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -10,6 +12,33 @@
 #include "ddlsim/workload/blocks.h"
 
 namespace ddlsim::whatif {
+
+namespace {
+
+/// Whether a name counts them: ResNet-50, VGG16.
+bool names(std::string_view name, std::int64_t layers) {
+  const std::string number = std::to_string(layers);
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (std::size_t at = name.find(number); at != std::string_view::npos; at = name.find(number, at + 1)) {
+    const std::size_t end = at + number.size();
+    if ((at == 0 || !is_digit(name[at - 1])) && (end == name.size() || !is_digit(name[end]))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool has_layers(const workload::Model& model, std::int64_t layers) {
+  const auto is_lstm = [](const workload::Layer& layer) {
+    return layer.op && std::holds_alternative<workload::Lstm>(*layer.op);
+  };
+  const auto recurrent = std::count_if(model.layers.begin(), model.layers.end(), is_lstm);
+  const auto attention = std::count_if(model.layers.begin(), model.layers.end(), workload::is_attention);
+  // A decoder's blocks attend twice.
+  const bool named = attention == 0 && names(model.name, layers);
+  return named || recurrent == layers || recurrent == 2 * layers || attention == layers ||
+         attention == 3 * layers;
+}
 
 Expected<void> keep_first_layers(workload::Model& model, std::int64_t layers) {
   const std::vector<workload::Block> blocks = workload::blocks_of(model.layers);

@@ -11,6 +11,10 @@
 
 namespace ddlsim::whatif {
 
+/// Whether that is what it has: as its name counts them (ResNet-50; not where it has attention: Llama 2), or in an
+/// encoder and as many in a decoder.
+[[nodiscard]] bool has_layers(const workload::Model& model, std::int64_t layers);
+
 /// The first `layers` layers with attention, and what stands before and after all of them.
 /// Errors: kUnsupported, where it does not repeat blocks of one kind, or has fewer or none that come to so many.
 [[nodiscard]] Expected<void> keep_first_layers(workload::Model& model, std::int64_t layers);

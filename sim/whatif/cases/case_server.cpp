@@ -22,6 +22,11 @@ bool names(const SaidOfServer& said, const Node& node, const hardware::Gpu& gpu)
   return has(said.links, id) || (rented && has(said.besides, id));
 }
 
+/// Of one architecture, or of two whose kernels both run (Blackwell and its Ultra).
+bool alike(const hardware::Gpu& a, const hardware::Gpu& b) {
+  return a.architecture == b.architecture || (a.kernels_of == b.architecture && b.kernels_of == a.architecture);
+}
+
 /// How well a server fits what a case says of its GPUs; below zero: not at all.
 int fitness(const Node& node, const hardware::Gpu& gpu, const SaidOfServer& said, std::int64_t widest) {
   const std::string& text = said.links;
@@ -30,7 +35,7 @@ int fitness(const Node& node, const hardware::Gpu& gpu, const SaidOfServer& said
   if (names(said, node, gpu)) score += 2000;
   if (node.gpu.id == gpu.id) score += 400;
   if (node.gpu.form == gpu.form) score += 300;
-  if (node.gpu.architecture == gpu.architecture) score += 200;
+  if (alike(node.gpu, gpu)) score += 200;
   const bool pcie = gpu.form == hardware::Form::kPcie || has_any(text, {"pcie only", "p2p disabled"});
   if (has_any(text, {"nvswitch", "all-to-all", "nvl72"})) {
     score += node.gpu_interconnect == Interconnect::kNvlink ? 350 : 0;

@@ -234,7 +234,7 @@ std::pair<double, double> ends_of(const Question& question, const RunCorrection&
   const double above = std::hypot(quantiles.high * found.deviation, kinds, std::log(slow / model));
   // Far from what ran, a run of the same split leaves no more open than none does. One of another split may: what it
   // moves is the middle.
-  const bool no_wider = runs.gpu_time_factor() == 1 && runs.ran_split_as(point);
+  const bool no_wider = runs.ran_split_as(point);
   const double least = std::min(std::log(unmeasured.first / model), 0.0);
   const double most = std::max(std::log(unmeasured.second / model), 0.0);
   const std::pair<double, double> ends =

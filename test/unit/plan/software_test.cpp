@@ -111,6 +111,10 @@ TEST_CASE("software: what a job's features are", "[unit][plan]") {
   later.cluster.node.gpu.architecture = "Blackwell";
   later.cluster.node.gpu.nccl_tuning = hardware::GpuGeneration::kBlackwell;
   CHECK(feature(later, SoftwareFeature::kAda) == 0);
+  CHECK(feature(later, SoftwareFeature::kUltra) == 0);
+  later.cluster.node.gpu.architecture = "Blackwell Ultra";
+  CHECK(feature(later, SoftwareFeature::kUltra) == 1);
+  later.cluster.node.gpu.architecture = "Blackwell";
   later.cluster.node.gpu.kernels_of = "Ampere";  // GeForce
   CHECK(feature(later, SoftwareFeature::kAda) == 1);
   CHECK(feature(job, SoftwareFeature::kMemory32) == 0);

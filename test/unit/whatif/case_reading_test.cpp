@@ -290,6 +290,14 @@ TEST_CASE("reading: a few of a shipped model's layers", "[unit][whatif]") {
   CHECK(run("gemma_2_9b", "44").error().code == ErrorCode::kUnsupported);
   CHECK(run("resnet50", "4").error().message == "'ResNet-50 v1.5' does not repeat blocks of one kind");
   CHECK(run("t5_small", "2").error().code == ErrorCode::kUnsupported);  // an encoder's and a decoder's
+  // All that it has, which some sources say.
+  for (const auto& [model, layers] :
+       {std::pair("resnet50", "50"), {"vgg16", "16"}, {"gnmt", "4"}, {"t5_small", "6"}, {"transformer_big", "6"}}) {
+    const auto scenario = run(model, layers);
+    REQUIRE(scenario);
+    CHECK(scenario->model->parameters() == test::catalog().model(model)->parameters());
+  }
+  CHECK(run("llama_2_7b", "2")->model->parameters() < run("llama_2_7b", "8")->model->parameters());
 }
 
 TEST_CASE("reading: detectors of which nothing is frozen", "[unit][whatif]") {
