@@ -102,13 +102,22 @@ std::pair<double, double> likeliest(const Eigen::MatrixXd& of_prior, const Eigen
 
 }  // namespace
 
-double deviation_between(const RunPoint& x, const RunPoint& y, const RunPrior& prior) {
+namespace {
+
+/// The variance between two configurations that comes with GPUs, servers and communication.
+double variance_of_scale(const RunPoint& x, const RunPoint& y, const RunPrior& prior) {
   const double per_server = std::abs(doublings(x.gpus_per_server) - doublings(y.gpus_per_server));
   const double servers = std::abs(doublings(x.servers) - doublings(y.servers));
   double sum = square(prior.gpus * per_server) + square(prior.gpus_path) * per_server;
   if ((x.servers > 1) != (y.servers > 1)) sum += square(prior.network_jump);
   sum += square(prior.servers * servers) + square(prior.servers_path) * servers;
-  sum += square(prior.communication * (x.communication - y.communication));
+  return sum + square(prior.communication * (x.communication - y.communication));
+}
+
+}  // namespace
+
+double deviation_between(const RunPoint& x, const RunPoint& y, const RunPrior& prior) {
+  double sum = variance_of_scale(x, y, prior);
   sum += square(prior.batch) * std::abs(std::log2(x.batch / y.batch));
   const double filled = alike_batches(x, y, prior);
   sum += 2 * square(prior.split) * (1 - (x.split.ranks == y.split.ranks ? filled : 0));
@@ -268,13 +277,21 @@ double RunPosterior::mean(const RunPoint& x) const {
   // What is further from the model than any split or filling takes a job is the job's.
   const double most = kFarForSplits * std::sqrt(alike(smallest_, smallest_));
   const double lost = 1 - kept(x);
-  const double of_smallest = base_ - lost * std::clamp(base_, -most, most);
+  const double of_smallest = (base_ - lost * std::clamp(base_, -most, most)) * known_of_smaller(x);
   const double on_gpus = lost * std::clamp(on_gpus_, -most, most) * (1 - x.communication);
   // A network that the smallest configuration did not use takes no longer for what made that late.
   const bool new_network = x.servers > 1 && smallest_.servers == 1 && x.communication > smallest_.communication;
   if (!new_network) return of_smallest - on_gpus;
   const double sent = (x.communication - smallest_.communication) / (1 - smallest_.communication);
   return std::log(sent + (1 - sent) * std::exp(of_smallest)) - on_gpus;
+}
+
+double RunPosterior::known_of_smaller(const RunPoint& x) const {
+  const bool less = x.servers < smallest_.servers ||
+                    (x.servers == smallest_.servers && x.gpus_per_server < smallest_.gpus_per_server);
+  if (!less) return 1;
+  const double of_model = square(prior_.model);
+  return of_model / (of_model + variance_of_scale(x, smallest_, prior_));
 }
 
 double RunPosterior::residual_at(const RunPoint& point) const {
@@ -287,7 +304,8 @@ RunEstimate RunPosterior::at(const RunPoint& point) const {
   const std::size_t n = points_.size();
   std::vector<double> to_runs(n);
   for (std::size_t i = 0; i < n; ++i) to_runs[i] = covariance(point, points_[i]);
-  double variance = covariance(point, point) + square(prior_.noise);
+  double variance =
+      covariance(point, point) + square(prior_.noise) + scale_ * square(prior_.model) * (1 - known_of_smaller(point));
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j < n; ++j) variance -= to_runs[i] * inverse_[i * n + j] * to_runs[j];
   }

@@ -29,6 +29,10 @@
 // there r0 k(x) stands for ln(w + (1 - w) exp(r0 k(x))), w = (c - c_0) / (1 - c_0), at least 0, the share of the step
 // that is neither GPU time nor of the smallest's communication c_0.
 //
+// Of configurations smaller than all that ran nobody knows which part of r0 is theirs, and which came with the GPUs and
+// servers that they do not have: with e = s_m^2 / (s_m^2 + D^2), D^2 the terms of GPUs, servers and communication in
+// `deviation_between` x and the smallest, r0 k(x) counts e times, and the variance is more by s_m^2 (1 - e).
+//
 // Runs that lie farther apart than the prior has it widen it: its variances count q times, q, from 1 to 25, the mean
 // of squared residuals over what the prior expects, (r_g - r0 k_g)' (K_gg + s_e^2 I)^-1 (r_g - r0 k_g) / m, of the m
 // configurations, two or more, that are not the smallest; a single one counts from three deviations on, by a ninth. So
@@ -58,6 +62,9 @@
 //
 // And (test): 1.2 times without ZeRO; with it, 1.2 +- sqrt(2 s_v^2 + s_e^2): what replicas share is another step's
 // part.
+//
+// And (test): four servers take 1.2 times what is predicted, no other run; with s_j = 0.1, s_m = 0.2 alone one server
+// is expected at 1.2^0.8 = 1.157, +- sqrt(0.04 * 0.2 + s_e^2): a fifth of it may have come with the network.
 //
 // And (test): 8 GPUs of one server take 0.8 times what is predicted, c_0 = 0.1; four servers of which c = 0.95 is the
 // network's keep 1/18 of that: w = 0.944, 0.944 + 0.056 * 0.8 = 0.989 times.
@@ -90,6 +97,7 @@ struct RunPrior {
   double series = 0.13;         // s_0, what a job's splits share if the same software runs them
   double split = 0.16;          // s_p, of a split over ranks of its own
   double variant = 0.08;        // s_v, of what ranks share, and of what they keep: of pairs of rows
+  double model = 0.2;           // s_m, of a job nobody ran: what predictions without runs are off
   double fixed = 1.0;           // s_h, of a GPU that launches alone keep busy
   double noise = 0.02;          // s_e, of one run: assumed
 };
@@ -138,6 +146,8 @@ class RunPosterior {
   [[nodiscard]] double alike(const RunPoint& x, const RunPoint& y) const;
   /// What x has of the smallest configuration's residual beside what its prediction has already.
   [[nodiscard]] double mean(const RunPoint& x) const;
+  /// e: 1 but where x is smaller than all that ran.
+  [[nodiscard]] double known_of_smaller(const RunPoint& x) const;
 
   RunPrior prior_;
   std::optional<RunShape> shape_;

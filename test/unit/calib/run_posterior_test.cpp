@@ -23,6 +23,7 @@ constexpr RunPrior kNothing{.gpus = 0,
                             .series = 0,
                             .split = 0,
                             .variant = 0,
+                            .model = 0.2,
                             .fixed = 0,
                             .noise = 0.1};
 
@@ -40,6 +41,23 @@ TEST_CASE("run posterior: its worked example", "[unit][calib]") {
   CHECK(std::exp(four.residual) == Approx(1.129).margin(5e-4));
   CHECK(four.deviation == Approx(std::sqrt(0.03 - 0.02 * 0.02 / 0.03 + 0.01)));
   CHECK(learnt.at({.servers = 1}).residual == 0);
+}
+
+TEST_CASE("run posterior: what came with servers is not all a smaller configuration's", "[unit][calib]") {
+  RunPrior prior = kNothing;
+  prior.network_jump = 0.1;
+  const std::vector<MeasuredRun> runs{{{.servers = 4}, std::log(1.2)}};
+  const auto learnt = RunPosterior::learn(runs, prior).value();
+  const auto one = learnt.at({.servers = 1});
+  CHECK(std::exp(one.residual) == Approx(1.157).margin(5e-4));
+  CHECK(one.deviation == Approx(std::sqrt(0.04 * 0.2 + 0.01)));
+  CHECK(learnt.at({.servers = 2}).residual == Approx(std::log(1.2)));  // over a network as well
+  CHECK(learnt.at({.servers = 4}).residual == Approx(std::log(1.2)));
+  prior.gpus_path = 0.1;
+  const std::vector<MeasuredRun> wide{{{.gpus_per_server = 8}, std::log(1.2)}};
+  const auto of_eight = RunPosterior::learn(wide, prior).value();
+  CHECK(of_eight.at({.gpus_per_server = 1}).residual == Approx(std::log(1.2) * 0.04 / (0.04 + 0.03)));
+  CHECK(of_eight.at({.gpus_per_server = 16}).residual == Approx(std::log(1.2)));
 }
 
 TEST_CASE("run posterior: every term by itself", "[unit][calib]") {
