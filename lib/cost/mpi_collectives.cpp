@@ -309,7 +309,7 @@ void add_optimised(std::vector<CollectiveLine>& lines, const Communicator& c, co
   const Costs kernels = device_costs(c, library);
   if (wants(Algorithm::kRecursiveDoubling)) lines.push_back(recursive_doubling(kernels));
   if (wants(Algorithm::kRabenseifner)) lines.push_back(rabenseifner(kernels));
-  if (library.algorithm == Algorithm::kRing) lines.push_back(ring_all_reduce(kernels, Algorithm::kRing));
+  if (wants(Algorithm::kRing)) lines.push_back(ring_all_reduce(kernels, Algorithm::kRing));
   if (library.algorithm == Algorithm::kHierarchical) lines.push_back(hierarchical(kernels));
 }
 

@@ -117,20 +117,23 @@ Expected<std::vector<io::RunRow>> rows_of(std::span<const Override> stated) {
   return rows;
 }
 
-Expected<void> check_same(const io::RunRow& row, const Scenario& scenario, const Override* model) {
+/// Under any name of the model and the precision.
+Expected<void> check_same(const io::Catalog& catalog, const io::RunRow& row, const Scenario& scenario,
+                          const Override* model) {
   // NOLINTNEXTLINE(bugprone-easily-swappable-parameters): in the order of the sentence
   const auto another = [&](std::string_view what, std::string_view run, std::string_view job) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("a run of another {}: '{}', but the job's is '{}'", what, run.substr(0, 60), job),
                 row.where);
   };
-  const bool named = model != nullptr && row.model == model->value;
-  if (!row.model.empty() && !named && row.model != scenario.model->id) {
-    return another("model", row.model, scenario.model->id);
+  if (!row.model.empty() && (model == nullptr || row.model != model->value) && row.model != scenario.model->id) {
+    const auto known = catalog.model(row.model);
+    if (!known || (*known)->id != scenario.model->id) return another("model", row.model, scenario.model->id);
   }
-  const auto precision = name_of(kPrecisions, scenario.precision);
-  if (!row.precision.empty() && row.precision != precision) return another("precision", row.precision, precision);
-  return {};
+  if (row.precision.empty()) return {};
+  const auto ran = parse_choice(kPrecisions, row.precision, "precision");
+  if (ran && *ran == scenario.precision) return {};
+  return another("precision", row.precision, name_of(kPrecisions, scenario.precision));
 }
 
 /// What the runs are said to be of, where the job has become another since.
@@ -231,7 +234,7 @@ Expected<Scenario> with_stated_runs(const io::Catalog& catalog, Scenario scenari
     runs.push_back({scenario, *time, step->where});
   }
   for (const io::RunRow& row : *rows) {
-    if (auto same = check_same(row, scenario, last_of(stated, "model")); !same) {
+    if (auto same = check_same(catalog, row, scenario, last_of(stated, "model")); !same) {
       return tl::unexpected<Error>(same.error());
     }
     auto ran = scenario_of(row, job, resolve);

@@ -77,7 +77,7 @@ std::int64_t attentions_of(const workload::Model& model) {
   return attentions;
 }
 
-/// The job as its own runs correct it; they ran at the precision that plans are compared in.
+/// The job as its own runs correct it; plans are compared in the precision that they ran in.
 Expected<Scenario> with_runs(const io::Catalog& catalog, std::span<const Override> stated, Scenario base) {
   if (const Override* step = last_named(stated, "measured.step")) {
     return fail(ErrorCode::kInvalidArgument, "measured.step is of one plan, and a search compares many", step->where,
@@ -215,9 +215,14 @@ Expected<Scenario> base_of(const io::Catalog& catalog, std::span<const Override>
   auto base = resolve(catalog, settings);
   if (!base) return tl::unexpected<Error>(base.error());
   if (auto sound = check_question(*base); !sound) return tl::unexpected<Error>(sound.error());
-  // Nobody trains what needs a plan in fp32 where the GPU has 16-bit rates.
+  // Nobody trains what needs a plan in fp32 where the GPU has 16-bit rates; runs of the job ran as it is stated.
   const Precision half = plan::half_precision(base->cluster.node.gpu);
-  if (!names(stated, "precision") && !base->model->measured && half != Precision::kFp32) {
+  const bool open = !names(stated, "precision") && !base->model->measured;
+  if (open && states_runs(stated)) {
+    notes.push_back(fmt::format("precision: nobody stated one; the plans are compared in {}, in which the runs are taken "
+                                "to have run",
+                                name_of(kPrecisions, base->precision)));
+  } else if (open && half != Precision::kFp32) {
     const std::string name(name_of(kPrecisions, half));
     settings.push_back({"precision", name, {}});
     base = resolve(catalog, settings);

@@ -89,6 +89,21 @@ TEST_CASE("mpi-opt: latency and rate of every algorithm that sums, by hand", "[u
       });
 }
 
+TEST_CASE("mpi-opt: a ring where ranks have no halves", "[unit][cost]") {
+  const auto takes = [](int gpus, std::optional<Algorithm> algorithm) {
+    Communicator c = pascal(gpus, 1);
+    CollectiveLibrary library;
+    library.kind = Kind::kMpiOpt;
+    library.algorithm = algorithm;
+    return CollectiveModel::create(c, library).value().cost(Op::kAllReduce, megabytes(64)).time;
+  };
+  for (const int gpus : {3, 5, 6, 7}) {
+    CAPTURE(gpus);
+    CHECK(takes(gpus, {}) == takes(gpus, Algorithm::kRing));
+    CHECK(takes(gpus, {}) < takes(gpus, Algorithm::kRabenseifner));
+  }
+}
+
 // One node of four: three quarters of a buffer are somebody else's, at 1/10 ns a byte, and cross PCIe each way.
 TEST_CASE("mpi: pairwise exchanges inside a node do not wait for a network", "[unit][cost]") {
   Communicator c = pascal(3, 4);
