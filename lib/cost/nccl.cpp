@@ -153,14 +153,19 @@ bool has_nvls(const Context& x) {
   return x.library.nvls && x.c.fabric == GpuFabric::kNvswitch && nvls_share(x.c.generation) > 0 && x.per_node > 2.0;
 }
 
+/// The local pass where every server reduces all of a message.
+Time in_its_server(const Context& x) { return x.local_pass * (x.n / x.per_node); }
+
 CollectiveLine nvls(const Context& x) {
   const Wires wires = on(x, {1.0 + 1.0 / x.per_node, x.c.nodes == 2 ? 1.0 : 2.0});
   const Time sent = together(wires, x.rates.intra * nvls_share(x.c.generation), x.rates.inter);
   if (x.c.nodes == 1) return line(x, Algorithm::kNvls, Protocol::kSimple, microseconds(kNvlsLatency), wires, sent);
   const Time inter =
       shifted(kNvlsTreeNetwork, x.c.inter_latency - microseconds(kUsualNetworkHop) + transport_latency(x.c));
-  return line(x, Algorithm::kNvlsTree, Protocol::kSimple, microseconds(kNvlsLatency) + inter * (2.0 * x.tree_levels),
-              wires, sent);
+  CollectiveLine l = line(x, Algorithm::kNvlsTree, Protocol::kSimple,
+                          microseconds(kNvlsLatency) + inter * (2.0 * x.tree_levels), wires, sent);
+  l.per_byte += in_its_server(x) - x.local_pass;
+  return l;
 }
 
 /// Reduce-scatter inside, a ring of each local rank between the nodes, all-gather inside (Horovod's hierarchy).
@@ -345,7 +350,10 @@ std::optional<NcclTerms> nccl_terms(const Communicator& c, const CollectiveLibra
   terms.local = x.local_pass;
   add_rates(x, line, terms);
   const bool nvls = line.algorithm == Algorithm::kNvls || line.algorithm == Algorithm::kNvlsTree;
-  if (nvls) terms.inside = by_protocol(terms.inside, nvls_share(c.generation), Bandwidth::infinity());
+  if (nvls) {
+    terms.local = in_its_server(x);
+    terms.inside = by_protocol(terms.inside, nvls_share(c.generation), Bandwidth::infinity());
+  }
   return terms;
 }
 

@@ -118,13 +118,23 @@ void cut(std::vector<Row>& tensors, DataSize partition) {
   }
 }
 
+/// Variables of a layer that take a turn and have no gradient: the moving mean and variance.
+std::int64_t kept_beside(const workload::Layer& layer) {
+  return layer.op && std::holds_alternative<workload::BatchNorm>(*layer.op) ? 2 : 0;
+}
+
 /// Names the server of every tensor.
-void place(std::vector<Tensor>& tensors, Placement placement, std::int64_t servers) {
+void place(std::vector<Tensor>& tensors, const Chunk& chunk, Placement placement, std::int64_t servers) {
   if (placement == Placement::kEven || servers <= 1) return;
   const auto count = static_cast<std::int64_t>(tensors.size());
   if (placement == Placement::kRoundRobin) {
     // The first tensor of the model is the last that backward makes.
-    for (std::int64_t i = 0; i < count; ++i) tensors[static_cast<std::size_t>(count - 1 - i)].server = i % servers;
+    std::int64_t turn = 0;
+    for (auto i = static_cast<std::size_t>(count); i-- > 0;) {
+      tensors[i].server = turn++ % servers;
+      const bool last = i == 0 || tensors[i - 1].layer != tensors[i].layer;
+      if (last) turn += kept_beside(chunk[tensors[i].layer]);
+    }
     return;
   }
   std::vector<std::size_t> order(tensors.size());
@@ -243,7 +253,7 @@ std::vector<Row> messages(const Chunk& chunk, const Strategy& strategy, std::int
   std::vector<Tensor> tensors = tensors_of(chunk, strategy, batch, selection);
   // Pieces of one size are spread over the servers by themselves.
   const bool whole = grouping != Grouping::kPartitions;
-  if (strategy.kind == StrategyKind::kPs && whole) place(tensors, strategy.placement, strategy.servers);
+  if (strategy.kind == StrategyKind::kPs && whole) place(tensors, chunk, strategy.placement, strategy.servers);
   if (strategy.compression == Compression::kPowerSgd) {
     std::vector<Row> made = low_rank(tensors, strategy, bucket_sizes(strategy));
     if (grouping == Grouping::kFlat) {

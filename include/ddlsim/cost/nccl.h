@@ -27,7 +27,7 @@
 // 40.1 of 50 on Blackwell; PCIe 3.0 x16 12 of 15.75; between sockets 10; network 12 of 12.5). Exceptions:
 // - Volta's NVLink: 23.1 of 25 GB/s, from the 2 and 4 GPU all_reduce of VIA-Research/vTrain (23 and 88 GB/s of bus
 //   bandwidth over one and four links) less the local pass; NCCL's 20 is below what is measured.
-// - Local pass: 3 size/n bytes of GPU memory (two reads, one write) that no transfer hides, and
+// - Local pass: 3 size/n bytes of GPU memory (two reads, one write; NVLS 3 size/g) that no transfer hides, and
 // - growth: 18 us (Ampere), 8 us (Hopper; taken for Blackwell) * log2(1 + size/4 MiB) for Simple. Both from
 //   ai-dynamo/aiconfigurator's A100 and H100 all_reduce, all_gather, reduce_scatter of 2-8 GPUs (NCCL 2.27).
 //   The growth holds for LL128 too, the local pass for every protocol. Between nodes it grows by 45 us more over EFA

@@ -79,7 +79,7 @@ inline constexpr Choices<Compression, 4> kCompressions{{
 /// PS: which server holds which tensor. Partitions are spread evenly whatever this says.
 enum class Placement {
   kEven,        // every tensor is spread over all servers
-  kRoundRobin,  // tensors in turn, in the order of the model (TensorFlow's replica_device_setter)
+  kRoundRobin,  // variables in turn, in the order of the model, moving means and variances too (TensorFlow)
   kGreedy,      // each tensor, largest first, on the server with the fewest bytes so far
 };
 

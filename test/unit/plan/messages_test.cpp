@@ -135,6 +135,18 @@ TEST_CASE("messages: servers by turns and by load", "[unit][plan]") {
   CHECK(turns[0].server == 1);
   CHECK(turns[1].server == 0);
   CHECK(turns[3].server == 0);
+  // A batch norm's moving mean and variance take turns as well: 0; 1, 2, 0, 1; 2 of three servers.
+  workload::Model norms = model_of({30, 1, 20});
+  norms.layers[1].op = workload::BatchNorm{};
+  norms.layers[1].parameters = {1 << 18, 1 << 18};
+  strategy.servers = 3;
+  const auto with_norm = plan::messages(chunk(norms), strategy, 1);
+  REQUIRE(with_norm.size() == 4);
+  CHECK(with_norm[3].server == 0);
+  CHECK(with_norm[2].server == 1);
+  CHECK(with_norm[1].server == 2);
+  CHECK(with_norm[0].server == 2);
+  strategy.servers = 2;
   strategy.placement = Placement::kGreedy;
   // Largest first: 30 -> 0, 20 -> 1, 2 -> 1, 1 -> 1: loads 30 and 23.
   const auto greedy = plan::messages(chunk(model_of({30, 1, 20, 2})), strategy, 1);

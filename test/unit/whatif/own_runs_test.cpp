@@ -125,6 +125,37 @@ TEST_CASE("own runs: far from what ran, a run leaves no more open than none", "[
   }
 }
 
+TEST_CASE("own runs: runs that the model foresaw leave no more open than none", "[unit][whatif]") {
+  for (const char* place : {"nodes 1; gpus_per_node 1", "nodes 1", "nodes 2"}) {
+    const auto ran = predicted(job(overrides(place)));
+    const auto scenario = whatif::resolve(catalog(), job(overrides(place))).value();
+    const auto runs = whatif::OwnRuns::learn(std::vector<whatif::OwnRun>{{scenario, ran.step_time}}).value();
+    for (const char* nodes : {"2", "8", "64"}) {
+      INFO(place << ", asked for " << nodes);
+      const auto asked = whatif::resolve(catalog(), job(overrides("nodes {}", nodes))).value();
+      CHECK(width(whatif::predict(whatif::corrected(asked, runs)).value()) <=
+            width(whatif::predict(asked).value()) * (1 + 1e-9));
+    }
+  }
+}
+
+TEST_CASE("own runs: what servers took longer together one GPU may not", "[unit][whatif]") {
+  const auto of = [](const std::string& place, std::vector<Override> more = {}) {
+    return predicted(joined(job(overrides(place)), more));
+  };
+  const double late = 1.2 * of("nodes 4").step_time.in(milliseconds);
+  const std::vector<Override> ran{{"measured.steps", "4x8 = " + std::to_string(late) + " ms", {}}};
+  for (const char* place : {"nodes 1; gpus_per_node 1", "nodes 1"}) {
+    INFO(place);
+    const auto base = of(place);
+    const auto with = of(place, ran);
+    CHECK(with.step_time > base.step_time * 1.05);
+    CHECK(with.step_time < base.step_time * 1.19);
+    CHECK(with.interval_90.first < base.step_time);
+  }
+  CHECK(of("nodes 8", ran).step_time > of("nodes 8").step_time * 1.19);
+}
+
 TEST_CASE("own runs: one GPU's step sets the GPU's speed, not the network's", "[unit][whatif]") {
   const auto one = predicted(job(overrides("nodes 1; gpus_per_node 1")));
   const double twice = 2 * one.step_time.in(milliseconds);
@@ -174,6 +205,9 @@ TEST_CASE("own runs: a file says the same as words", "[unit][whatif]") {
   const auto by_words = predicted(job({{"measured.steps", "1x8@64 = 213 ms; 2x8@64=400 ms", {}}}));
   CHECK(by_file.step_time == by_words.step_time);
   CHECK(by_file.notes == by_words.notes);
+  // Under any name.
+  std::ofstream(file) << "gpus,nodes,batch,step,model,precision\n8,1,64,213 ms,ResNet-50,FP32\n16,2,64,400 ms,,\n";
+  CHECK(predicted(job(overrides("measured.runs {}", file))).step_time == by_words.step_time);
 }
 
 TEST_CASE("own runs: of another global batch, and of other passes than the question's", "[unit][whatif]") {
@@ -326,6 +360,18 @@ TEST_CASE("own runs: in a search of plans runs say what split they had", "[unit]
   CHECK_FALSE(left_open("1x8 (parallel.zero 1) = 200 ms"));
   // Runs of two splits are no runs of one configuration.
   CHECK(resolve(catalog(), job({{"measured.steps", "1x8 = 200 ms; 1x8 (parallel.zero 1) = 450 ms", {}}})));
+}
+
+TEST_CASE("own runs: plans are compared in the precision of the runs", "[unit][whatif]") {
+  const auto plans = [](std::vector<Override> more) {
+    const auto settings = joined(overrides("model resnet50; node dgx1-v100; nodes 2; global_batch 1024"), more);
+    return whatif::search_plans(catalog(), settings, {.limit = seconds(60), .explain = false}).value();
+  };
+  const Override ran{"measured.steps", "1x8@64 = 213 ms", {}};
+  const auto taken = plans({ran});
+  const auto stated = plans({ran, {"precision", "fp32", {}}});
+  CHECK(taken.best.prediction.step_time == stated.best.prediction.step_time);
+  CHECK(plans({}).best.prediction.step_time < taken.best.prediction.step_time / 1.5);  // fp16 where there are none
 }
 
 TEST_CASE("own runs: a step that the others leave no room for is met, and named", "[unit][whatif]") {
