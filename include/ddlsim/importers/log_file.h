@@ -5,7 +5,9 @@
 //   megatron     "iteration 100/ 500 | ... | elapsed time per iteration (ms): 5432.1 | ... global batch size: 1024 |",
 //                with "world size: 64", "data-parallel size: 8", "tensor-model-parallel size: 4" and its kind, and
 //                "micro_batch_size .... 1" from its start; of its arguments those that say how the model was split and
-//                scheduled (as `import megatron` reads them), recomputed and in what precision
+//                scheduled (as `import megatron` reads them), recomputed and in what precision. "(s): 5.21" too
+//                (BigScience's Megatron-DeepSpeed). Of a batch that ramps up (log_ramp.h) the steps of the last,
+//                largest one count
 //   nemo         "... global_batch_size: 128 | ... | train_step_timing in s: 2.345", also in bars of progress that
 //                carriage returns draw over each other; a bar of the same global_step counts once. GPUs by Lightning's
 //                "All distributed processes registered. Starting with 16 processes"
@@ -18,7 +20,8 @@
 //                global_batch_size; else block_start to block_stop by the samples_count of both; else epoch_start to
 //                epoch_stop, by samples_count or over ceil(train_samples / global_batch_size) steps (floor, where
 //                drop_last is true), or the part of them that both ends' epoch_num says (importers' log_mlperf.h).
-//                Numbers may be in quotes. The split by micro_batch_size, tensor_parallelism and the like
+//                Numbers may be in quotes. The split by micro_batch_size, tensor_parallelism and the like. One
+//                submission_benchmark, and one run_start unless the second goes on where the first was
 //   huggingface  "{'train_runtime': 100.0, ..., 'train_steps_per_second': 2.0, ...}" at the Trainer's end: the run's
 //                mean, as one step
 // The first tenth of the steps, two at least where there are more, is warm-up and left out, of two the first; the run's
@@ -80,8 +83,8 @@ struct TrainingLog {
 };
 
 /// Errors, with the line: a log without step lines, whose steps are no times above zero, whose batch or samples are no
-/// numbers above zero, or of several jobs (two world
-/// sizes, splits, or global batches: a ramp-up; Megatron's or torchtitan's steps that begin again).
+/// numbers above zero, or of several jobs (two world sizes, splits, benchmarks, or global batches that are no ramp-up;
+/// Megatron's, torchtitan's or MLPerf's steps that begin again).
 [[nodiscard]] Expected<TrainingLog> read_log(std::istream& stream, const std::string& file);
 /// The same of a file, also packed with gzip. Errors: kIo, and kParse for gzip that is cut short or damaged.
 [[nodiscard]] Expected<TrainingLog> load_log(const std::filesystem::path& path);

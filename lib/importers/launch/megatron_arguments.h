@@ -101,6 +101,9 @@ bool runs_deepspeed(Arguments& arguments);
 /// What replicas share out, as a stage of ZeRO, and whether gradients are reduced beside backward.
 int read_megatron_sharding(Arguments& arguments, Builder& out);
 
+/// How many ranks share states where they have several copies of them: after degrees, servers and GPUs are set.
+void read_megatron_copies(Arguments& arguments, Builder& out);
+
 /// How tokens reach their experts, and how many of them one takes.
 void read_megatron_experts(Arguments& arguments, Builder& out);
 

@@ -403,6 +403,7 @@ Expected<LaunchImport> megatron(std::string_view text, const std::string& file, 
     MegatronReader reader(*arguments, out);
     reader.read();
     read_sbatch(text, file, arguments->has("nproc-per-node") || arguments->has("num-gpus"), out);
+    read_megatron_copies(*arguments, out);
     read_megatron_model(*arguments, options, out);
     report_rest(*arguments, out);
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ddlsim/support/checked.h"
 #include "ddlsim/support/quantity_io.h"
 #include "megatron_arguments.h"
 
@@ -33,18 +34,6 @@ class ShardingReader {
       said = found;
     }
     if (said != nullptr) out_.set("parallel.zero", zero, said->words(), said->where);
-    if (const auto copies = in_.count("num-distributed-optimizer-instances"); copies && *copies > 1) {
-      const Argument& found = *in_.find("num-distributed-optimizer-instances");
-      // Context ranks share as well.
-      const std::int64_t data =
-          out_.count_of("parallel.data") * std::max<std::int64_t>(out_.count_of("parallel.context"), 1);
-      if (data > 0 && data % *copies == 0) {
-        out_.set("parallel.shard_ranks", data / *copies, found.words(), found.where);
-      } else {
-        out_.ask("parallel.shard_ranks", found.words() + ": data-parallel times context ranks, divided by it",
-                 found.where);
-      }
-    }
     return zero;
   }
 
@@ -127,5 +116,30 @@ bool runs_deepspeed(Arguments& arguments) {
 }
 
 int read_megatron_sharding(Arguments& arguments, Builder& out) { return ShardingReader(arguments, out).read(); }
+
+void read_megatron_copies(Arguments& arguments, Builder& out) {
+  const auto copies = arguments.count("num-distributed-optimizer-instances");
+  if (!copies || *copies <= 1) return;
+  const Argument& found = *arguments.find("num-distributed-optimizer-instances");
+  // A degree that is asked for is 0. Context ranks share as well.
+  const auto degree = [&](std::string_view path) { return out.has(path) ? out.count_of(path) : 1; };
+  std::int64_t sharing = checked_multiply(out.count_of("parallel.data"), degree("parallel.context")).value_or(0);
+  std::string words = found.words();
+  if (sharing == 0) {
+    sharing = out.gpus() > 0 ? out.gpus() : arguments.count("world-size").value_or(0);
+    words += fmt::format(" on {} GPUs", sharing);
+    for (const char* path : {"parallel.tensor", "parallel.pipeline"}) {
+      const std::int64_t ranks = degree(path);
+      sharing = ranks > 0 && sharing % ranks == 0 ? sharing / ranks : 0;
+    }
+    const std::int64_t context = degree("parallel.context");
+    if (context == 0 || sharing % context != 0) sharing = 0;
+  }
+  if (sharing > 0 && sharing % *copies == 0) {
+    out.set("parallel.shard_ranks", sharing / *copies, words, found.where);
+  } else {
+    out.ask("parallel.shard_ranks", found.words() + ": data-parallel times context ranks, divided by it", found.where);
+  }
+}
 
 }  // namespace ddlsim::importers::launch

@@ -85,6 +85,7 @@ class Lexer {
       at_ += size;
       return;
     }
+    if (c == '(' && option_value()) return;
     if (c == ';' || c == '&' || c == '|' || c == '(' || c == ')') {
       const bool twice = c == next && (c == '&' || c == '|');
       if (c == '|' && !twice) now_.pipes = true;
@@ -101,6 +102,32 @@ class Lexer {
       return;
     }
     now_.words.push_back(std::move(word));
+  }
+
+  /// "([0]*3+[1]*58)" behind an option, which no shell takes but logs of command lines have without its quotes: one
+  /// word, up to the blank behind its last parenthesis. False: it is none.
+  bool option_value() {
+    if (now_.words.empty() || !now_.words.back().text.starts_with("--")) return false;
+    int open = 0;
+    std::size_t end = at_;
+    for (; end < text_.size(); ++end) {
+      const char c = text_[end];
+      if (c == '\n' || (open == 0 && std::string_view(" \t;&|>\\").find(c) != std::string_view::npos)) break;
+      if (std::string_view("()[]*+, \t0123456789").find(c) == std::string_view::npos) return false;
+      open += c == '(' ? 1 : c == ')' ? -1 : 0;
+      if (open < 0) return false;
+    }
+    if (open != 0) return false;
+    std::string value(text_.substr(at_, end - at_));
+    std::erase_if(value, [](char c) { return c == ' ' || c == '\t'; });
+    Word& option = now_.words.back();
+    if (option.text.ends_with('=')) {
+      option.text += value;
+    } else {
+      push({std::move(value), place(at_)});
+    }
+    at_ = end;
+    return true;
   }
 
   /// The end of the word that begins at at_.

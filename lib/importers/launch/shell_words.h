@@ -2,8 +2,9 @@
 //
 // Understood: words with quotes, comments, continued lines; NAME=value, arrays, `+=`, export; $NAME, ${NAME},
 // ${NAME[@]}, ${NAME:-default}, $((arithmetic)); if/elif/else on [ ], [[ ]] and (( )) that compare texts or numbers,
-// with && and ||. Not understood, and so unknown: what commands print, positional parameters without a default, file
-// tests, loops and `case` (their bodies are read, what they assign is unknown).
+// with && and ||; behind an option a list as "([0]*3+[1]*58)" without its quotes, as logged commands have it. Not
+// understood, and so unknown: what commands print, positional parameters without a default, file tests, loops and
+// `case` (their bodies are read, what they assign is unknown).
 // Limits: 4 MiB of expanded text, 100,000 words, 32 levels.
 #pragma once
 

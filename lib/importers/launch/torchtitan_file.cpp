@@ -7,6 +7,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "launch.h"
 #include "toml.h"
+#include "torchtitan_schedule.h"
 
 namespace ddlsim::importers::launch {
 namespace {
@@ -19,11 +20,12 @@ struct TitanModel {
   std::string_view name;
   std::string_view flavour;
   std::string_view id;
+  std::int64_t blocks;
 };
 constexpr std::array kTitanModels{
-    TitanModel{"llama3", "8b", "llama_3_1_8b"},     TitanModel{"llama3", "70b", "llama_3_1_70b"},
-    TitanModel{"llama3", "405b", "llama_3_1_405b"}, TitanModel{"deepseek_v3", "671b", "deepseek_v3"},
-    TitanModel{"qwen3", "8b", "qwen3_8b"},
+    TitanModel{"llama3", "8b", "llama_3_1_8b", 32},      TitanModel{"llama3", "70b", "llama_3_1_70b", 80},
+    TitanModel{"llama3", "405b", "llama_3_1_405b", 126}, TitanModel{"deepseek_v3", "671b", "deepseek_v3", 61},
+    TitanModel{"qwen3", "8b", "qwen3_8b", 36},
 };
 
 constexpr std::array<std::string_view, 29> kPassedSections{
@@ -146,12 +148,7 @@ class TitanReader {
       out_.leave_out(whole.words, "the loss is taken of logits that tensor ranks share, they are not gathered",
                      whole.where());
     }
-    const auto schedule = schedule_said();
-    if (pipeline_ > 1) {
-      read_schedule(schedule);
-    } else if (schedule) {
-      out_.leave_out(schedule.words, "of no effect without a pipeline", schedule.where());
-    }
+    read_schedule();
   }
 
   struct Ranks {
@@ -219,38 +216,10 @@ class TitanReader {
     out_.set("parallel.offload_weights", "yes", host.words, host.where());
   }
 
-  [[nodiscard]] Tree::Found schedule_said() {
-    return in_.find_first({"parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"});
-  }
-
-  void read_schedule(const Tree::Found& found) {
-    const std::string name = found ? in_.word(found) : "1f1b";
-    const auto set = [&](const char* schedule) {
-      if (found) {
-        out_.set("parallel.schedule", schedule, found.words, found.where());
-      } else {
-        out_.assume("parallel.schedule", schedule, "torchtitan's own");
-      }
-    };
-    if (name == "1f1b") {
-      set("1f1b");
-    } else if (name == "gpipe") {
-      set("gpipe");
-    } else if (name == "zbvzerobubble") {
-      set("zbv");
-    } else if (name == "interleaved1f1b") {
-      set("interleaved");
-      const auto each = in_.find("parallelism.pipeline_parallel_layers_per_stage");
-      if (each) {
-        out_.ask("parallel.virtual_stages", each.words + ": chunks of layers per GPU?", each.where());
-      } else {
-        out_.assume("parallel.virtual_stages", "2", "torchtitan makes two stages per GPU unless told otherwise");
-      }
-    } else {
-      out_.ask("parallel.schedule",
-               found.words + " is not modelled: 1f1b, gpipe, interleaved, zb-h1, zb-h2, zbv, dualpipe", found.where());
-    }
-    in_.close("parallelism.pipeline_parallel_layers_per_stage");
+  void read_schedule() {
+    const auto* const model = std::find_if(kTitanModels.begin(), kTitanModels.end(),
+                                           [&](const TitanModel& known) { return known.id == out_.value_of("model"); });
+    read_titan_schedule(in_, {.stages = pipeline_, .blocks = model == kTitanModels.end() ? 0 : model->blocks}, out_);
   }
 
   /// local_batch_size: of a replica and pass; a pipeline cuts it into micro-batches.

@@ -14,12 +14,14 @@
 #include "kineto/kineto_text.h"
 #include "launch/megatron_schedule.h"
 #include "log_mlperf.h"
+#include "log_ramp.h"
 #include "log_text.h"
 
 namespace ddlsim::importers {
 namespace {
 
 constexpr std::string_view kMegatronStep = "elapsed time per iteration (ms):";
+constexpr std::string_view kMegatronSeconds = "elapsed time per iteration (s):";  // BigScience's Megatron-DeepSpeed
 constexpr std::string_view kNemoStep = "train_step_timing in s";
 constexpr std::string_view kMllog = ":::MLLOG";
 constexpr std::string_view kTrainerRate = "train_steps_per_second";
@@ -106,10 +108,12 @@ class LogReader {
         rest.remove_prefix(std::min(end + 1, rest.size()));
       }
     }
+    if (const std::string ramp = ramp_.note(); !ramp.empty()) log_.notes.push_back(ramp);
     if (log_.steps.empty()) {
       std::vector<std::string> notes = std::move(log_.notes);
       notes.emplace_back(
-          "known: Megatron-LM's 'elapsed time per iteration (ms)', NeMo's 'train_step_timing in s', torchtitan's "
+          "known: Megatron-LM's 'elapsed time per iteration (ms)' or (s), NeMo's 'train_step_timing in s', "
+          "torchtitan's "
           "'step: N loss: ...' with times of day, MLPerf's ':::MLLOG' with tracked_stats, blocks or epochs, Hugging "
           "Face Trainer's 'train_steps_per_second'");
       return fail(ErrorCode::kParse, "no step in this log", {file_, number_, 1}, std::move(notes));
@@ -138,14 +142,8 @@ class LogReader {
     if (auto said = read_job(line); !said) return said;
     if (auto said = read_mesh(line); !said) return said;
     if (auto said = read_batches(line); !said) return said;
-    if (const auto text = after(line, kMegatronStep)) {
-      if (!is(LogFormat::kMegatron)) return several("programs");
-      const auto iteration = after(line, " iteration ");
-      const auto step = iteration ? whole(*iteration) : std::nullopt;
-      if (step && iteration_ && *step <= *iteration_) return several("jobs: its iterations begin again");
-      if (step) iteration_ = step;
-      return add_step(*text, milliseconds(1));
-    }
+    if (const auto text = after(line, kMegatronStep)) return read_megatron(line, *text, milliseconds(1));
+    if (const auto text = after(line, kMegatronSeconds)) return read_megatron(line, *text, seconds(1));
     if (const auto text = after(line, kNemoStep)) {
       return is(LogFormat::kNemo) ? read_nemo(line, *text) : several("programs");
     }
@@ -157,10 +155,7 @@ class LogReader {
 
   void note(std::string_view what) { log_.notes.push_back(fmt::format("line {}: {}", number_, what)); }
 
-  [[nodiscard]] tl::unexpected<Error> several(std::string_view what) const {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("the log is of several {}", what), here(),
-                {"one log, one job: cut it where the next begins"});
-  }
+  [[nodiscard]] tl::unexpected<Error> several(const std::string& what) const { return of_several(what, here()); }
 
   /// World size, replicas and batches.
   Expected<void> read_job(std::string_view line) {
@@ -174,6 +169,7 @@ class LogReader {
         {"processes registered. Starting with ", log_.gpus, "world size"},
         {" world_size ..", log_.gpus, "world size"},
         {"data-parallel size:", log_.replicas, "data-parallel size"},
+        {"data-parallel-size:", log_.replicas, "data-parallel size"},
         {" data_parallel_size ..", log_.replicas, "data-parallel size"},
         {"tensor-model-parallel size:", log_.tensor, "tensor-parallel size"},
         {" tensor_model_parallel_size ..", log_.tensor, "tensor-parallel size"},
@@ -188,8 +184,6 @@ class LogReader {
         {kVirtualLayers, part_, "virtual stage's layers"},
         {kVirtualStages, chunks_, "number of virtual stages"},
         {kVirtualSize, chunks_, "number of virtual stages"},
-        {"global batch size:", log_.global_batch, "global batch"},
-        {"global_batch_size:", log_.global_batch, "global batch"},
     };
     for (const auto& [key, target, what] : counts) {
       const auto text = after(line, key);
@@ -198,6 +192,24 @@ class LogReader {
       if (auto kept = keep(what, target, *value); !kept) return kept;
     }
     read_words(line);
+    ramp_.read_arguments(line);
+    return read_global_batch(line);
+  }
+
+  /// Of Megatron's iterations it may grow.
+  Expected<void> read_global_batch(std::string_view line) {
+    const bool iterates = after(line, kMegatronStep) || after(line, kMegatronSeconds);
+    for (const std::string_view key : {"global batch size:", "global_batch_size:"}) {
+      const auto text = after(line, key);
+      const auto value = text ? whole(*text) : std::nullopt;
+      if (!value) continue;
+      if (iterates && log_.global_batch && ramp_.grows(line, {*log_.global_batch, *value}, log_.steps.size())) {
+        log_.steps.clear();
+        log_.global_batch = value;
+      } else if (auto kept = keep("global batch", log_.global_batch, *value); !kept) {
+        return kept;
+      }
+    }
     return {};
   }
 
@@ -336,6 +348,15 @@ class LogReader {
     return {};
   }
 
+  Expected<void> read_megatron(std::string_view line, std::string_view text, Time unit) {
+    if (!is(LogFormat::kMegatron)) return several("programs");
+    const auto iteration = after(line, " iteration ");
+    const auto step = iteration ? whole(*iteration) : std::nullopt;
+    if (step && iteration_ && *step <= *iteration_) return several("jobs: its iterations begin again");
+    if (step) iteration_ = step;
+    return ramp_.is_even(line) ? add_step(text, unit) : Expected<void>{};
+  }
+
   Expected<void> read_nemo(std::string_view line, std::string_view text) {
     const auto said = after(line, "global_step");
     const auto step = said ? whole(*said) : std::nullopt;
@@ -400,6 +421,7 @@ class LogReader {
   int number_ = 0;
   bool known_ = false;
   MlperfLog mlperf_;
+  BatchRamp ramp_;
   bool went_back_ = false;                             // torchtitan's clock, at its last step
   std::optional<std::int64_t> iteration_;              // Megatron's, NeMo's
   std::optional<std::pair<std::int64_t, Time>> last_;  // torchtitan's step, and when

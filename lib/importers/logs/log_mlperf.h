@@ -5,6 +5,10 @@
 // part of them by which its ends' "epoch_num" differ (0 to 0.75). Ends that differ by more than one epoch say samples
 // or epochs, and nobody knows which: they are left out, and said.
 //
+// One job: a run_start behind a run_stop, or another submission_benchmark, is another one's. A second run_start amid a
+// run is that of a job that was started again if what comes next (epoch, block, statistics) is numbered beyond what was
+// done before it, and else another one's.
+//
 // Worked example: samples_count 0 at 10 s, 12,288 at 410 s, batches of 32: 384 steps of 1.042 s.
 #pragma once
 
@@ -31,7 +35,8 @@ struct MlperfLine {
 
 class MlperfLog {
  public:
-  /// What follows ":::MLLOG". Errors: no JSON object with a key; a batch or samples that are no number above zero.
+  /// What follows ":::MLLOG". Errors: no JSON object with a key; a batch or samples that are no number above zero; a
+  /// second job.
   [[nodiscard]] Expected<MlperfLine> read(std::string_view text, const SourceLocation& here);
 
  private:
@@ -42,6 +47,14 @@ class MlperfLog {
     std::optional<double> samples;
     std::optional<double> epoch;
   };
+  /// How far an epoch, a block or the statistics have come.
+  struct Reached {
+    Mark mark;
+    bool beyond = false;  // the next one is numbered beyond it; else from it on
+  };
+  Expected<void> keep_job(const std::string& key, const nlohmann::json& value, const SourceLocation& here);
+  Expected<void> go_on(std::size_t which, const Mark& next, bool stops);
+  Expected<MlperfLine> one_job(Expected<MlperfLine> line) const;
   Expected<MlperfLine> count_of(const std::string& key, const nlohmann::json& value, bool split,
                                 const SourceLocation& here);
   MlperfLine step_by(By by, Time step);
@@ -53,6 +66,13 @@ class MlperfLog {
   double batch_ = 0;                         // samples of a step
   double samples_ = 0;                       // of an epoch
   std::array<std::optional<Mark>, 2> open_;  // an epoch, and a block
+
+  std::string benchmark_;
+  bool runs_ = false;                              // a run has started
+  bool trains_ = false;                            // and something in it
+  bool ended_ = false;                             // a run has stopped
+  std::optional<SourceLocation> again_;            // a second start, of whose job nothing says yet
+  std::array<std::optional<Reached>, 3> reached_;  // an epoch, a block, a step of the statistics
 };
 
 }  // namespace ddlsim::importers

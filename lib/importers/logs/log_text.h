@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "ddlsim/support/error.h"
+
 namespace ddlsim::importers {
 
 /// What follows a key, without spaces, dots (of Megatron's list of arguments), colon and equals sign.
@@ -43,6 +45,12 @@ inline std::optional<std::int64_t> whole(double value) {
 inline std::optional<std::int64_t> whole(std::string_view text) {
   const auto value = number(text);
   return value ? whole(*value) : std::nullopt;
+}
+
+/// One log, one job: it is of several programs, or "jobs: its steps begin again".
+inline tl::unexpected<Error> of_several(const std::string& what, const SourceLocation& here) {
+  return fail(ErrorCode::kInvalidArgument, "the log is of several " + what, here,
+              {"one log, one job: cut it where the next begins"});
 }
 
 }  // namespace ddlsim::importers

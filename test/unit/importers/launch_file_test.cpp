@@ -240,6 +240,13 @@ TEST_CASE("launch: megatron, the model by hand", "[unit][io][launch]") {
   CHECK(parameters(moe) == kPlain + 4 * kSparse);
   CHECK(parameters(moe + "--moe-layer-freq 2") == kPlain + 2 * kSparse);
   CHECK(parameters(moe + "--moe-layer-freq '([0]*3+[1]*1)'") == kPlain + kSparse);
+  // As logged commands have it, without its quotes; what stands behind it is read too.
+  for (const char* list :
+       {"--moe-layer-freq ([0]*3+[1]*1)", "--moe-layer-freq=([0] * 3 + [1])", "--moe-layer-freq [0,0,0,1]"}) {
+    CAPTURE(list);
+    CHECK(parameters(moe + list + " --qk-layernorm") == kPlain + kSparse + 4 * 2 * 16);
+    CHECK(parameters(moe + "\n" + list + "\n--qk-layernorm") == kPlain + kSparse + 4 * 2 * 16);
+  }
   CHECK(parameters(moe + "--moe-shared-expert-intermediate-size 40") == kPlain + 4 * (kSparse + 3 * 64 * 40));
   // GPT-2's way: biases, positions, tied, 4 h wide; 64 * (4 + 2 * 4) * 16 of QKV.
   constexpr std::int64_t kOld = 64 * 192 + 192 + 64 * 64 + 64 + 64 * 256 + 256 + 256 * 64 + 64 + 4 * 64;

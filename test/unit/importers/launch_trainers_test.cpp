@@ -1,4 +1,6 @@
 // DeepSpeed, torchtitan and accelerate: what each key becomes; what is stated beside their files.
+#include <fmt/core.h>
+
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -191,6 +193,54 @@ TEST_CASE("launch: torchtitan", "[unit][io][launch]") {
   CHECK(value(by_operator, "parallel.recompute_stops") == "yes");
 }
 
+TEST_CASE("launch: torchtitan's schedules, and what is nearest to others", "[unit][io][launch]") {
+  LaunchOptions options;
+  const auto read = [&](const std::string& schedule, const std::string& more = "") {
+    return taken(LaunchFormat::kTorchtitan,
+                 "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 8\n[parallelism]\n"
+                 "pipeline_parallel_degree = 4\npipeline_parallel_schedule = \"" +
+                     schedule + "\"\n" + more,
+                 options, "t.toml");
+  };
+  CHECK(value(read("1F1B"), "parallel.schedule") == "1f1b");
+  CHECK(value(read("ZBVZeroBubble"), "parallel.schedule") == "zbv");
+  CHECK(value(read("FlexibleInterleaved1F1B"), "parallel.schedule") == "interleaved");
+  CHECK(value(read("Interleaved1F1B"), "parallel.virtual_stages") == "2");
+  const auto why = [&](const std::string& schedule) {
+    for (const LaunchSetting& setting : read(schedule).settings) {
+      if (setting.path == "parallel.schedule" && setting.value == "?") return setting.reason;
+    }
+    return std::string();
+  };
+  CHECK_THAT(why("DualPipeV"), Contains("zbv has") && Contains("dualpipe has"));
+  CHECK_THAT(why("InterleavedZeroBubble"), Contains("interleaved has") && Contains("zb-h1 has"));
+  CHECK_THAT(why("LoopedBFS"), Contains("interleaved has") && Contains("gpipe keeps"));
+  CHECK_THAT(why("PipelineScheduleMulti"), Contains("CSV") && Contains("interleaved or zbv"));
+  CHECK_THAT(why("Fastest"), Contains("not modelled: 1f1b, gpipe"));
+
+  // 32 blocks, 4 a stage, on 4 ranks: 8 stages. Embedding and head count in newer releases: 34 / 3 is 12 rounded up.
+  const auto chunks = [&](int layers, const std::string& more = "") {
+    return value(read("Interleaved1F1B", fmt::format("pipeline_parallel_layers_per_stage = {}\n{}", layers, more)),
+                 "parallel.virtual_stages");
+  };
+  CHECK(chunks(4) == "2");
+  CHECK(chunks(3) == "3");
+  CHECK(chunks(5) == "?");                                                     // 7 stages, on 4 ranks
+  CHECK(chunks(9) == "?");                                                     // one of each rank
+  CHECK(chunks(4, "pipeline_parallel_first_stage_less_layers = 1\n") == "?");  // 9 stages
+  CHECK(chunks(4, "pipeline_parallel_first_stage_less_layers = 0\npipeline_parallel_last_stage_less_layers = 0\n") ==
+        "2");
+  // Stated at the import: another model's blocks, a schedule without chunks, one with them.
+  options.stated = {{"model", "llama_3_1_70b"}};
+  CHECK(chunks(10) == "2");
+  options.stated = {{"model", "my_model"}};
+  CHECK(chunks(4) == "?");
+  options.stated = {{"parallel.schedule", "zb-h1"}};
+  CHECK(value(read("Interleaved1F1B"), "parallel.virtual_stages") == "-");
+  options.stated = {{"parallel.schedule", "interleaved"}};
+  CHECK(value(read("InterleavedZeroBubble"), "parallel.virtual_stages") == "2");
+}
+
 TEST_CASE("launch: torchtitan's mixed precision is FSDP's, or autocast's", "[unit][io][launch]") {
   LaunchOptions options;
   const auto read = [&](const std::string& training, const std::string& degrees, const std::string& more = "") {
@@ -373,6 +423,25 @@ TEST_CASE("launch: servers and shares that follow are not asked for", "[unit][io
   CHECK(value(of("4"), "nodes") == "1");
   CHECK(value(of("4"), "gpus_per_node") == "4");
   CHECK(value(of("12"), "nodes") == "?");  // one and a half
+
+  // Megatron-LM: of 32 GPUs, tensor 2 and pipeline 2, 8 replicas in 2 copies; context ranks share as well.
+  const auto copies = [](const std::string& more, const LaunchOptions& with) {
+    return value(megatron("--micro-batch-size 1 --use-distributed-optimizer --num-distributed-optimizer-instances 2 "
+                          "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 " +
+                              more,
+                          with),
+                 "parallel.shard_ranks");
+  };
+  CHECK(copies("", {}) == "?");
+  CHECK(copies("", {.gpus_of_node = 8, .stated = {{"nodes", "4"}}}) == "4");
+  CHECK(copies("--nnodes 4 --nproc-per-node 8", {}) == "4");
+  CHECK(copies("--nnodes 4 --nproc-per-node 8 --context-parallel-size 2", {}) == "4");
+  CHECK(copies("--world-size 32", {}) == "4");
+  CHECK(copies("--world-size 32 --context-parallel-size $CP", {}) == "?");
+  CHECK(copies("--world-size 12", {}) == "?");  // three replicas
+  CHECK(value(megatron("#SBATCH --nodes=4\n#SBATCH --gpus-per-node=8\npython pretrain_gpt.py --micro-batch-size 1 "
+                       "--num-distributed-optimizer-instances 2\n"),
+              "parallel.shard_ranks") == "16");
 
   // torchtitan: 32 GPUs / tensor 2 / 4 copies leave 4 that share.
   const std::string titan =

@@ -6,33 +6,15 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "log_lines.h"
+
 using namespace ddlsim;
+using namespace ddlsim::test;
 using importers::LogFormat;
 using importers::TrainingLog;
-
-namespace {
-
-Expected<TrainingLog> read(const std::string& text) {
-  std::istringstream stream(text);
-  return importers::read_log(stream, "train.log");
-}
-
-std::string error_of(const std::string& text) {
-  const auto log = read(text);
-  return log ? "" : log.error().message;
-}
-
-std::vector<double> in_seconds(const TrainingLog& log) {
-  std::vector<double> values;
-  for (const Time step : log.steps) values.push_back(step.in(seconds));
-  return values;
-}
-
-}  // namespace
 
 TEST_CASE("log: Megatron-LM's iterations, and what its start says of the job", "[unit][importers]") {
   const auto log = read(
@@ -131,6 +113,18 @@ TEST_CASE("log: Megatron-LM's iterations that begin again are another job's", "[
   CHECK(error_of(" tensor_model_parallel_size .................... 4\n" + line("1") +
                  " tensor_model_parallel_size .................... 8\n" + line("2")) ==
         "the log is of several jobs: the tensor-parallel size changes from 4 to 8");
+}
+
+TEST_CASE("log: Megatron-DeepSpeed's iterations are in seconds", "[unit][importers]") {
+  const auto log = read(
+      "using world size: 384, data-parallel-size: 8, tensor-model-parallel size: 4, pipeline-model-parallel size: 12\n"
+      " [default7]: iteration    12695/  115311 | consumed samples:      9841584 | consumed tokens:  20155564032 | "
+      "elapsed time per iteration (s): 105.22 | learning rate: 5.969E-05 | global batch size:  2048 |\n");
+  REQUIRE(log);
+  CHECK(log->format == LogFormat::kMegatron);
+  CHECK(in_seconds(*log) == std::vector<double>{105.22});
+  CHECK(log->replicas == 8);
+  CHECK(log->global_batch == 2048);
 }
 
 TEST_CASE("log: NeMo's timing, with either sign", "[unit][importers]") {
