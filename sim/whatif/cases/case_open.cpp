@@ -118,7 +118,7 @@ std::optional<OpenCondition> open_exchange(const io::Case& one, const Scenario& 
   const std::string framework = one.framework.empty() ? "a framework that is not named" : one.framework.substr(0, 60);
   return OpenCondition{fmt::format("how {} shares gradients (strategy {} is assumed)", framework, strategy),
                        "extra.strategy: horovod, say", stated(one, "strategy", {"apex-ddp-delayed", "tf-replicated"}),
-                       true};
+                       true, true};
 }
 
 std::optional<OpenCondition> open_ethernet(const io::Case& one, const Scenario& scenario) {

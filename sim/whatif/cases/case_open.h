@@ -33,6 +33,7 @@ struct OpenCondition {
   std::string stated_by;            // where a row would say it
   std::vector<io::Case> otherwise;  // the case with the condition stated, in every way it may have been
   bool of_network = false;          // between servers; else within each GPU
+  bool always_said = false;         // however little it changes a step
 };
 
 /// `scenario`: what the case is taken to mean.
