@@ -4,141 +4,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "cases/case_denial.h"
+#include "cases/case_ports.h"
 #include "cases/case_text.h"
 #include "ddlsim/cost/collective.h"
 #include "ddlsim/support/quantity_io.h"
 
 namespace ddlsim::whatif {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
-
-/// A number in a text, and where it stands.
-struct Number {
-  double value = 0;
-  std::size_t begin = 0;
-  std::size_t end = 0;
-};
-
-/// The number that ends at `end`, spaces aside; nothing where there is none.
-std::optional<Number> number_before(std::string_view text, std::size_t end) {
-  while (end > 0 && text[end - 1] == ' ') --end;
-  std::size_t begin = end;
-  while (begin > 0 && (is_digit(text[begin - 1]) || text[begin - 1] == '.')) --begin;
-  const auto number = parse_number(text.substr(begin, end - begin));
-  if (!number || *number <= 0 || *number > 1e6) return std::nullopt;
-  return Number{*number, begin, end};
-}
-
-/// The whole number that begins at `begin`, spaces and a dash aside.
-std::optional<Number> number_after(std::string_view text, std::size_t begin) {
-  while (begin < text.size() && (text[begin] == ' ' || text[begin] == '-')) ++begin;
-  std::size_t end = begin;
-  while (end < text.size() && is_digit(text[end])) ++end;
-  const auto number = parse_number(text.substr(begin, end - begin));
-  if (!number || *number <= 0 || *number > 1e6) return std::nullopt;
-  return Number{*number, begin, end};
-}
-
-/// Rates that links are sold with: a number with a bare "g" is one of them, or no rate ("a3-highgpu-8g").
-bool is_sold(double gigabits) {
-  constexpr auto kSold = std::to_array<double>({10, 20, 25, 40, 50, 56, 100, 200, 400, 800, 1600, 3200});
-  return std::find(kSold.begin(), kSold.end(), gigabits) != kSold.end();
-}
-
-/// The first rate with a unit: its gigabits, and where its number begins.
-std::optional<Number> rate_in(std::string_view text) {
-  for (std::size_t i = 1; i < text.size(); ++i) {
-    if (text[i] != 'g' && text[i] != 't') continue;
-    auto number = number_before(text, i);
-    if (!number) continue;
-    const std::string_view unit = text.substr(i);
-    const bool bits = unit.size() > 1 && unit[1] == 'b';
-    const bool in_words = unit.starts_with("gigabit") || unit.starts_with("gbit");
-    const bool bare = text[i] == 'g' && (unit.size() == 1 || !is_lower(unit[1])) &&
-                      (is_sold(number->value) || unit.starts_with("g ethernet"));
-    if (!bits && !in_words && !bare) continue;
-    if (text[i] == 't') number->value *= 1000;
-    return number;
-  }
-  return std::nullopt;
-}
-
-/// A generation of links that is named: its rate, "HDR100" and "NDR400" their own, and where its name stands.
-std::optional<Number> generation_in(std::string_view text) {
-  constexpr auto kGenerations = std::to_array<std::pair<std::string_view, double>>({{"xdr", 800},
-                                                                                    {"ndr", 400},
-                                                                                    {"hdr", 200},
-                                                                                    {"edr", 100},
-                                                                                    {"fdr", 56},
-                                                                                    {"qdr", 40},
-                                                                                    {"slingshot-10", 100},
-                                                                                    {"slingshot", 200},
-                                                                                    {"omni-path", 100},
-                                                                                    {"omnipath", 100},
-                                                                                    {"opa", 100}});
-  for (const auto& [name, rate] : kGenerations) {
-    const std::size_t at = text.find(name);
-    if (at == std::string_view::npos) continue;
-    const auto own = number_after(text, at + name.size());
-    return Number{own && is_sold(own->value) && own->value >= 40 ? own->value : rate, at, at + name.size()};
-  }
-  return std::nullopt;
-}
-
-/// How many ports: "8x", "8 x", "200gb/s x 8", "8 ports x 200 gb/s", "8 nics", "dual-rail". Lanes of one port, "100
-/// gb/s (4x edr)", are none.
-std::optional<std::int64_t> count_in(std::string_view text, const std::optional<Number>& rate) {
-  constexpr double kMost = 1000;
-  const auto whole = [](const Number& number) {
-    return number.value == std::floor(number.value) && number.value <= kMost;
-  };
-  for (std::size_t i = 1; i < text.size(); ++i) {
-    if (text[i] != 'x') continue;
-    if (const auto before = number_before(text, i); before && whole(*before)) {
-      const auto generation = generation_in(text.substr(i + 1, 5));
-      const bool lanes = generation && rate && rate->begin < before->begin;
-      if (!lanes) return static_cast<std::int64_t>(before->value);
-      continue;
-    }
-    const auto after = number_after(text, i + 1);
-    const bool ends = after && (after->end == text.size() || !(is_lower(text[after->end]) || text[after->end] == '.'));
-    if (ends && whole(*after) && rate && rate->end < i && !is_lower(text[i - 1])) {
-      return static_cast<std::int64_t>(after->value);
-    }
-  }
-  for (const std::string_view word : {"ports", "nics", "rails", "hcas", "adapters", "cards"}) {
-    const std::size_t at = text.find(word);
-    if (at == std::string_view::npos || at == 0) continue;
-    const auto before = number_before(text, at);
-    // Not of "mlx5" or "connectx-7".
-    const bool alone =
-        before && (before->begin == 0 || text[before->begin - 1] == ' ' || text[before->begin - 1] == '(');
-    if (alone && whole(*before) && before->value >= 1) return static_cast<std::int64_t>(before->value);
-  }
-  if (has_any(text, {"dual-rail", "dual rail"})) return 2;
-  if (has_any(text, {"quad-rail", "quad rail"})) return 4;
-  return std::nullopt;
-}
-
-NetworkPorts ports_in(std::string_view text) {
-  NetworkPorts ports;
-  const auto rate = rate_in(text);
-  const auto generation = generation_in(text);
-  ports.gigabits = rate ? rate->value : generation ? generation->value : 0;
-  if (ports.gigabits == 0 && has_phrase(words_of(text), "gigabit ethernet")) ports.gigabits = 1;  // its name
-  const auto count = count_in(text, rate);
-  ports.count = count.value_or(1);
-  ports.counted = count.has_value();
-  ports.per_gpu = !count && has_any(text, {"per gpu", "per-gpu", "/gpu", "each gpu"});
-  return ports;
-}
 
 /// What PCIe carries inside a server is no network.
 std::string without_pcie(const std::string& text) {
@@ -262,9 +138,26 @@ std::optional<double> most_of_port(std::string_view lower) {
   return generation ? std::optional<double>(generation->value) : std::nullopt;
 }
 
+/// "25,000 Mb/s" without its comma, which is no end of a part.
+std::string without_thousands(std::string text) {
+  constexpr std::size_t kDigits = 3;
+  for (std::size_t at = text.find(','); at != std::string::npos; at = text.find(',', at + 1)) {
+    const auto digit = [&](std::size_t i) { return i < text.size() && is_digit(text[i]); };
+    std::size_t begin = at;
+    while (begin > 0 && is_digit(text[begin - 1])) --begin;
+    const bool group = digit(at + 1) && digit(at + 2) && digit(at + kDigits) && !digit(at + kDigits + 1);
+    const bool leads = at > begin && at - begin <= kDigits && text[begin] != '0';
+    const std::size_t unit = std::min(text.find_first_not_of(' ', at + kDigits + 1), text.size());
+    const bool of_rate = unit < text.size() && std::string_view("KkMmGgTt").find(text[unit]) != std::string_view::npos;
+    if (group && leads && of_rate) text.erase(at--, 1);
+  }
+  return text;
+}
+
 /// A text with its rates in bits a second and multiples of 1e9: "1000 Mb/s" is "1 gb/s", "50 GB/s" "400 gb/s". Where
 /// bits are stated, a rate in bytes is something else, a measured one say. What no card carries is a slip for bits.
-std::string in_gigabits(const std::string& said) {
+std::string in_gigabits(const std::string& published) {
+  const std::string said = without_thousands(published);
   struct Rate {
     Number number;
     RateUnit unit;
@@ -301,7 +194,7 @@ bool has_rate_unit(std::string_view text) {
     std::size_t end = unit;
     while (end < text.size() && (is_lower(text[end]) || text[end] == '/')) ++end;
     const std::string_view word = text.substr(unit, end - unit);
-    if (has_any(word, {"b/s", "bps", "bit", "byte", "baud", "gbe"})) return true;
+    if (has_any(word, {"b/s", "bps", "bit", "byte", "baud", "gbe", "gige"})) return true;
   }
   return false;
 }
@@ -332,7 +225,7 @@ Network network_in(const std::string& said) {
       whole = whole || by_nccl || denied->text == "rdma" || denied->text == "verbs";
       part.erase(denied->begin, denied->end - denied->begin);
     }
-    const bool of_ethernet = has_any(part, {"ether", "gbe", "tcp"});
+    const bool of_ethernet = has_any(part, {"ether", "gbe", "gige", "tcp"});
     if (!denies || of_ethernet) kept.push_back(std::move(part));
   }
   for (const std::string& part : kept) {

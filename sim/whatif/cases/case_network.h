@@ -3,10 +3,12 @@
 // Ports and rates are read from words such as
 // ```
 //   "8x ConnectX-6 IB HDR 200Gb/Sec", "4x100 Gbps EFA", "200Gb/s x 8", "dual-rail EDR"   ports x rate
-//   "100 Gb/s (4X EDR)"                     one port: four lanes of it
+//   "2-port 25G", "dual-port 25G"           two
+//   "100 Gb/s (4X EDR)", "EDR 4x"           one port: four lanes of it; so is "InfiniBand 4X EDR", not "4x EDR"
+//   "10GbE Intel X710"                      one port: a product's number is none of ports
 //   "200 Gb/s InfiniBand per GPU"           a port for every GPU
-//   "10 Gigabit Ethernet", "25G", "HDR200"  rates without a unit, generations with one
-//   "1000 Mb/s", "40000 Mbit Ethernet"      1 and 40 Gb/s; "Gigabit Ethernet" is 1
+//   "10 Gigabit Ethernet", "10 GigE", "25G", "HDR200"  rates without a unit, generations with one
+//   "1000 Mb/s", "40,000 Mbit Ethernet"     1 and 40 Gb/s; "Gigabit Ethernet", "GigE" are 1
 //   "50 GB/s", "125 MB/s"                   bytes: 400 and 1 Gb/s. "EDR 100 GB/s" is a slip: no port of it carries that
 //   "EDR", "OPA", "Slingshot-11"            a generation's rate
 //   "400 Gbps EFA"                          what AWS sells is an instance's, in cards of 100 Gb/s
@@ -15,25 +17,18 @@
 // InfiniBand", "without RDMA", "HDR InfiniBand off", "NCCL_IB_DISABLE=1" are TCP over the server's Ethernet.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cases/case_ports.h"
 #include "ddlsim/hardware/node.h"
 #include "ddlsim/io/case_file.h"
 #include "ddlsim/io/catalog.h"
 #include "ddlsim/whatif/scenario.h"
 
 namespace ddlsim::whatif {
-
-struct NetworkPorts {
-  std::int64_t count = 1;
-  double gigabits = 0;   // per second and port; 0: nobody says
-  bool counted = false;  // the text says how many
-  bool per_gpu = false;  // one for every GPU
-};
 
 /// Of the fastest network of a text, or of the one that computes; `text` in lower case.
 [[nodiscard]] NetworkPorts network_ports_in(const std::string& text);

@@ -12,7 +12,9 @@
 #include "cases/case_metric.h"
 #include "cases/case_model.h"
 #include "cases/case_network.h"
+#include "cases/case_scenario.h"
 #include "cases/case_software.h"
+#include "cases/case_strategy.h"
 #include "cases/case_text.h"
 #include "cases/framework_name.h"
 #include "cases/language_case.h"
@@ -109,6 +111,16 @@ std::optional<OpenCondition> open_tf32(const io::Case& one, const Scenario& scen
   return OpenCondition{"whether products of fp32 are in TF32", "extra.tf32: yes or no", {std::move(allowed)}};
 }
 
+/// Of jobs whose strategy is their framework's; models that are split have others' ways (importers/training_way.h).
+std::optional<OpenCondition> open_exchange(const io::Case& one, const Scenario& scenario) {
+  const std::string strategy = strategy_of(one, architecture_family(one));
+  if (scenario.framework != strategy || !assumes_strategy(one)) return std::nullopt;
+  const std::string framework = one.framework.empty() ? "a framework that is not named" : one.framework.substr(0, 60);
+  return OpenCondition{fmt::format("how {} shares gradients (strategy {} is assumed)", framework, strategy),
+                       "extra.strategy: horovod, say", stated(one, "strategy", {"apex-ddp-delayed", "tf-replicated"}),
+                       true, true};
+}
+
 std::optional<OpenCondition> open_ethernet(const io::Case& one, const Scenario& scenario) {
   const auto assumed = assumed_ethernet(one, scenario.cluster.node);
   if (!assumed || scenario.cluster.nodes < 2) return std::nullopt;
@@ -141,6 +153,7 @@ std::vector<OpenCondition> open_conditions(const io::Catalog& catalog, const io:
   add(open_gelu(one, scenario));
   add(open_layout(one, scenario));
   add(open_tf32(one, scenario));
+  add(open_exchange(one, scenario));
   add(open_ethernet(one, scenario));
   add(open_ports(catalog, one, scenario));
   return open;

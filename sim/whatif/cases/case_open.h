@@ -10,6 +10,8 @@
 //                        accelerate): single operations or one kernel
 //   layout of images     PyTorch's convolutions in 16 bits since 1.5 (April 2020): channels-last or channels-first
 //   TF32                 PyTorch's fp32 since 1.12 on GPUs that have TF32: scripts may allow it
+//   exchange             frameworks whose way of sharing gradients nobody knows: as DistributedDataParallel's, one
+//                        all-reduce after backward, or one for each gradient
 //   Ethernet's rate      TCP at a rate that nobody says (case_network.h)
 //   network ports        servers of V100 with several ports, whose network nobody says: one port
 //
@@ -31,6 +33,7 @@ struct OpenCondition {
   std::string stated_by;            // where a row would say it
   std::vector<io::Case> otherwise;  // the case with the condition stated, in every way it may have been
   bool of_network = false;          // between servers; else within each GPU
+  bool always_said = false;         // however little it changes a step
 };
 
 /// `scenario`: what the case is taken to mean.

@@ -66,6 +66,12 @@ bool says_how_it_runs(const io::Case& one) {
          count_of(one, "fsdp").value_or(1) > 1;
 }
 
+/// Whether it says that replicas share states, which are whole by its architecture's name: "ddp" and zero_stage 2.
+bool says_shared_states(const io::Case& one) {
+  const bool stage = count_of(one, "zero_stage").value_or(0) > 0 || count_of(one, "zero").value_or(0) > 0;
+  return stage && one.total_gpus > 1 && !architecture_family(one).starts_with("ps");
+}
+
 /// What the CPU takes between two kernels where nobody says so, of frameworks that take long.
 void launch_as_framework(const io::Case& one, Scenario& scenario) {
   const auto interval = importers::module_launch_interval(framework_of(one));
@@ -109,7 +115,11 @@ void add_software(const io::Case& one, const workload::Model* model, std::vector
   if (autocasts(one)) settings.push_back({"software.operators", "autocast", one.where});
   if (const auto layout = layout_of(one)) settings.push_back({"software.layout", *layout, one.where});
   const auto joined = said_attention_in_one(one);
-  if (fuses_pointwise(one)) {
+  const bool compiled = is_compiled(one);
+  const bool attends = model != nullptr && model->totals.attention;
+  if (compiled && attends && joined != false) {
+    settings.push_back({"fusion", "all", one.where});
+  } else if (compiled || fuses_pointwise(one)) {
     settings.push_back({"fusion", "pointwise", one.where});
   } else if (joined == false || (!joined && !software_year_of(one) && !is_recent(model))) {
     settings.push_back({"fusion", "none", one.where});  // rows of no date are as old as most are
@@ -288,6 +298,9 @@ Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case&
   settings.push_back({"precision", precision_run(one), one.where});
   add_software(one, nullptr, settings);
   settings.push_back({"strategy", "allreduce", one.where});
+  if (strategy_of(one, architecture_family(one)) == "pytorch-ddp-gloo") {
+    settings.push_back({"collective.library", "gloo", one.where});
+  }
   auto splits = splits_of(one);
   if (!splits) return splits;
   // A framework's kernel of attention is not on every GPU: PyTorch has others on those before Ampere.
@@ -295,6 +308,8 @@ Expected<std::vector<Override>> CaseReader::language_settings_of(const io::Case&
   const bool known = gpu && gpu->peak.bf16;
   if (!known) std::erase_if(*splits, [](const Override& setting) { return setting.path == "software.attention"; });
   settings.insert(settings.end(), splits->begin(), splits->end());
+  const auto exchange = exchange_settings_of(one);
+  settings.insert(settings.end(), exchange.begin(), exchange.end());
   return settings;
 }
 
@@ -311,7 +326,9 @@ bool CaseReader::is_known_split(const io::Case& one) const {
   if (!splits) return false;
   const auto model = catalog_.model(model_name(one));
   if (!model || (one.said("hidden") && sizes_of(one))) return false;
-  if (shares_alone(family) && !(*model)->layers.empty()) return true;  // states of any layers can be shared
+  // States of any layers can be shared.
+  const bool shares = shares_alone(family) || (!splits_model(family) && says_shared_states(one));
+  if (shares && !(*model)->layers.empty()) return true;
   if (!(*model)->totals.attention) return false;
   const auto& dimensions = (*model)->dimensions;
   return std::any_of(dimensions.begin(), dimensions.end(),
@@ -395,7 +412,10 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
   const auto model = catalog_.model(named->value);
   add_software(one, model ? model->get() : nullptr, settings);
   if (model) add_input(one, **model, settings);
-  settings.push_back({"strategy", strategy_of(one, family), one.where});
+  const std::string strategy = strategy_of(one, family);
+  settings.push_back({"strategy", strategy, one.where});
+  const auto exchange = exchange_settings_of(one);
+  settings.insert(settings.end(), exchange.begin(), exchange.end());
   if (const std::string_view again = recomputation_of(one); again != "none") {
     settings.push_back({"parallel.recompute", std::string(again), one.where});
   }
@@ -406,7 +426,8 @@ Expected<std::vector<Override>> CaseReader::settings_of(const io::Case& one, std
     return settings;
   }
   if (one.batch_per_gpu) settings.push_back({"batch", std::to_string(batch_of_pass(one)), one.where});
-  if (family.starts_with("ps")) add_servers(one, settings);
+  const bool serves = strategy == "tf-ps" || strategy == "tf-distributed-replicated";
+  if (family.starts_with("ps") || serves) add_servers(one, settings);
   if (const auto states = states_of(one)) settings.push_back({"parallel.states", *states, one.where});
   if (const auto passes = one.said("grad_accum")) {
     settings.push_back({"strategy.accumulation", *passes, one.where});

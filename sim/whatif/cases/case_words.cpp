@@ -6,9 +6,11 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "cases/case_degrees.h"
 #include "cases/case_scenario.h"
+#include "cases/case_strategy.h"
 #include "cases/case_text.h"
 #include "cases/language_case.h"
 #include "ddlsim/support/edit_distance.h"
@@ -62,15 +64,19 @@ constexpr auto kRead = std::to_array<std::string_view>({"activation",
                                                         "activation_checkpointing",
                                                         "activation_function",
                                                         "activation_offload",
+                                                        "all_reduce_spec",
                                                         "allreduce",
                                                         "attention",
                                                         "attention_backend",
                                                         "backend",
                                                         "batch_size",
+                                                        "bucket_cap_mb",
                                                         "calls",
                                                         "chunks",
                                                         "channels_last",
+                                                        "comm_hook",
                                                         "compile",
+                                                        "compression",
                                                         "container",
                                                         "cp",
                                                         "cp_comm",
@@ -95,6 +101,7 @@ constexpr auto kRead = std::to_array<std::string_view>({"activation",
                                                         "ffn_dim_multiplier",
                                                         "finetuning_type",
                                                         "flash_attention",
+                                                        "fp16_allreduce",
                                                         "framework_version",
                                                         "frozen",
                                                         "fsdp",
@@ -102,6 +109,7 @@ constexpr auto kRead = std::to_array<std::string_view>({"activation",
                                                         "global_batch",
                                                         "grad_accum",
                                                         "grad_dtype",
+                                                        "gradient_compression",
                                                         "graph_kernel_fusion",
                                                         "head",
                                                         "head_dim",
@@ -121,6 +129,7 @@ constexpr auto kRead = std::to_array<std::string_view>({"activation",
                                                         "liger_kernel",
                                                         "load_in_4bit",
                                                         "load_in_8bit",
+                                                        "local_sgd",
                                                         "lora_rank",
                                                         "lora_targets",
                                                         "mamba_groups",
@@ -136,6 +145,7 @@ constexpr auto kRead = std::to_array<std::string_view>({"activation",
                                                         "moe_ffn",
                                                         "moe_shared_ffn",
                                                         "multiple_of",
+                                                        "nccl",
                                                         "num_ps",
                                                         "offload",
                                                         "offload_optimizer",
@@ -147,6 +157,7 @@ constexpr auto kRead = std::to_array<std::string_view>({"activation",
                                                         "patch",
                                                         "peft",
                                                         "phase",
+                                                        "powersgd_rank",
                                                         "pp",
                                                         "ps_colocated",
                                                         "quantization",
@@ -165,6 +176,7 @@ constexpr auto kRead = std::to_array<std::string_view>({"activation",
                                                         "sharding",
                                                         "size_bytes",
                                                         "states",
+                                                        "strategy",
                                                         "task",
                                                         "tf32",
                                                         "tie_word_embeddings",
@@ -179,6 +191,7 @@ constexpr auto kRead = std::to_array<std::string_view>({"activation",
                                                         "transport",
                                                         "tuning",
                                                         "unit",
+                                                        "use_nccl",
                                                         "v_head_dim",
                                                         "variable_update",
                                                         "variant",
@@ -233,6 +246,9 @@ std::vector<std::string> unread_words(const io::Case& one) {
     unread.push_back(fmt::format("extra: global_batch {} is no multiple of {} on each of {} GPUs",
                                  one.said("global_batch")->substr(0, 60), one.batch_per_gpu.value_or(1),
                                  one.total_gpus));
+  }
+  if (family != "collective") {
+    for (std::string& word : unread_exchange_words(one)) unread.push_back(std::move(word));
   }
   for (const auto& [key, value] : one.extra) {
     const std::string folded = lower_case(key);

@@ -180,13 +180,16 @@ bool keeps_eight_bits(const io::Case& one) {
   return is_submission(one) && has_adapters(one) && (precision == "fp8" || precision == "fp4");
 }
 
-/// What torch.compile, its Inductor or Thunder joins.
+}  // namespace
+
 bool is_compiled(const io::Case& one) {
   const std::string said = lower_case(one.said("compile").value_or(""));
   const bool named = said.starts_with("torch") || has_any(said, {"torch.compile", "inductor", "dynamo", "thunder"});
   if (said.empty()) return has(lower_case(one.framework), "torch.compile");
   return !denies(one, "compile") && !said.starts_with("eager") && (affirms(one, "compile") || named);
 }
+
+namespace {
 
 /// Attention in one kernel: as said, or as the framework did by then.
 bool has_attention_in_one(const io::Case& one, const importers::TrainingWay& way) {

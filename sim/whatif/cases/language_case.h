@@ -74,4 +74,7 @@ namespace ddlsim::whatif {
 /// Whether the precision or the split of a case is assumed.
 [[nodiscard]] bool leaves_open(const io::Case& one);
 
+/// Whether torch.compile, its Inductor or Thunder joins kernels.
+[[nodiscard]] bool is_compiled(const io::Case& one);
+
 }  // namespace ddlsim::whatif

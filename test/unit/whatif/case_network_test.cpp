@@ -94,6 +94,46 @@ TEST_CASE("case: rates in megabits and in bytes", "[unit][whatif]") {
   CHECK(network("25 Gb/s Ethernet (window of 4 MB)") == "ethernet-25g");
 }
 
+TEST_CASE("case: a product's number is none of ports", "[unit][whatif]") {
+  for (const std::string published :
+       {"10GbE Intel X710", "Intel 10G X710", "Intel X540 10 Gb/s", "10GigE", "10 GigE"}) {
+    CAPTURE(published);
+    CHECK(network(published) == "ethernet-10g");
+  }
+  for (const std::string published : {"GigE", "GbE", "1 GigE"}) {
+    CAPTURE(published);
+    CHECK(network(published) == "ethernet-1g");
+  }
+  CHECK(network("100 Gb/s ConnectX-6 x 2") == "2 x roce-100g");  // not six
+  CHECK(network("64 x 100 Gb/s RoCE") == "roce-100g");           // nobody's server has so many
+  CHECK(network("32x100Gb EFA") == "32 x aws-efa-100g");
+  for (const std::string published : {"2-port 25G", "2 port 25G", "dual-port 25GbE", "25G x2"}) {
+    CAPTURE(published);
+    CHECK(network(published) == "2 x ethernet-25g");
+  }
+  CHECK(network("25 Gb/s, transport not stated") == "ethernet-25g");
+}
+
+TEST_CASE("case: lanes of one port are none of ports", "[unit][whatif]") {
+  for (const std::string published : {"EDR 4x", "InfiniBand 4X EDR", "IB 4x EDR", "InfiniBand EDR (4X)"}) {
+    CAPTURE(published);
+    CHECK(network(published) == "infiniband-100g");
+  }
+  CHECK(network("HDR 4x") == "infiniband-200g");
+  CHECK(network("IB 4x FDR10") == "infiniband-40g");
+  for (const std::string published :
+       {"4 x HDR", "4x HDR 200Gb/s", "InfiniBand HDR 4x200Gb/s", "HDR 4x NICs", "4xHDR", "InfiniBand: 4x HDR"}) {
+    CAPTURE(published);
+    CHECK(network(published) == "4 x infiniband-200g");
+  }
+}
+
+TEST_CASE("case: commas in a rate part thousands", "[unit][whatif]") {
+  CHECK(network("25,000 Mbps") == "ethernet-25g");
+  CHECK(network("3,200 Gbps EFA") == "32 x aws-efa-100g");
+  CHECK(network("4 NICs (mlx5_0,1,4,5), 100 Gb/s") == "ethernet-100g");
+}
+
 TEST_CASE("case: a network that cannot be read is refused, not another one", "[unit][whatif]") {
   for (const std::string published : {"1000000000 bit/s", "7 xbit Ethernet", "9600 baud TCP"}) {
     CHECK_THAT(network(published), Catch::Matchers::Contains("no rate can be read from '" + published));

@@ -211,6 +211,32 @@ TEST_CASE("case: Ethernet of no stated rate reaches both ways", "[unit][whatif]"
   CHECK(open_of(one) == "the rate of the Ethernet (100 Gb/s are assumed); ");
 }
 
+TEST_CASE("case: how a framework that nobody knows shares gradients", "[unit][whatif]") {
+  io::Case one = with(resnet(), {{"memory_format", "channels_first"}});
+  CHECK(open_of(one).empty());
+  for (const char* framework : {"ddp_foo", "Hivemind (PyTorch)", "TensorFlow 2.4"}) {
+    one.framework = framework;
+    CHECK_THAT(open_of(one), Catch::Matchers::Contains("shares gradients (strategy pytorch-ddp is assumed)"));
+  }
+  one.framework = "ddp_foo";
+  const answer::CaseResult open = result_of(one);
+  REQUIRE(open.open.size() == 1);
+  CHECK(open.predicted == result_of(with(one, {{"strategy", "pytorch-ddp"}})).predicted);
+  CHECK(width(one) > 1.01 * width(with(one, {{"strategy", "pytorch-ddp"}})));
+  one.nodes = 1;
+  one.total_gpus = 8;
+  CHECK(result_of(one).open.size() == 1);  // said where it hardly counts, too
+  // Nor where nothing is shared, or it is known.
+  for (const char* framework : {"ChainerMN", "Bagua", "Horovod 0.21", "PaddlePaddle", "MindSpore", "Lightning"}) {
+    CAPTURE(framework);
+    one.framework = framework;
+    CHECK(open_of(one).empty());
+  }
+  one.framework = "ddp_foo";
+  one.nodes = one.total_gpus = one.gpus_per_node = 1;
+  CHECK(open_of(one).empty());
+}
+
 TEST_CASE("case: where a step of the group is measured, conditions within a GPU are in it", "[unit][whatif]") {
   io::Case small = resnet();
   small.id = "s";

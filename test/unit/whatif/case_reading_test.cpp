@@ -295,7 +295,7 @@ TEST_CASE("reading: a few of a shipped model's layers", "[unit][whatif]") {
        {std::pair("resnet50", "50"), {"vgg16", "16"}, {"gnmt", "4"}, {"t5_small", "6"}, {"transformer_big", "6"}}) {
     const auto scenario = run(model, layers);
     REQUIRE(scenario);
-    CHECK(scenario->model->parameters() == test::catalog().model(model)->parameters());
+    CHECK(scenario->model->parameters() == test::catalog().model(model).value()->parameters());
   }
   CHECK(run("llama_2_7b", "2")->model->parameters() < run("llama_2_7b", "8")->model->parameters());
 }

@@ -125,6 +125,151 @@ TEST_CASE("ways: what MindSpore's, MXNet's and TensorFlow's scripts do", "[unit]
   CHECK(unread_words(one).empty());
 }
 
+TEST_CASE("ways: frameworks without a name of ours share as the nearest that has one", "[unit][whatif]") {
+  const auto strategy = [](const char* framework, const char* architecture = "ddp") {
+    io::Case one = row();
+    one.framework = framework;
+    one.architecture = architecture;
+    return said(one, "strategy");
+  };
+  for (const char* framework : {"ChainerMN", "CNTK 2.7", "Theano-MPI", "Caffe", "KungFu with NCCL"}) {
+    CAPTURE(framework);
+    CHECK(strategy(framework) == "apex-ddp-delayed");  // all at once, after backward
+  }
+  CHECK(strategy("SINGA") == "tf-replicated");
+  CHECK(strategy("NVCaffe") == "tf-replicated");
+  CHECK(strategy("KungFu") == "pytorch-ddp-gloo");  // the CPU sums
+  CHECK(strategy("Caffe2") == "pytorch-ddp-gloo");  // between servers
+  CHECK(strategy("ByteScheduler (MXNet)") == "bytescheduler");
+  CHECK(strategy("ByteScheduler (Horovod)", "allreduce") == "bytescheduler");
+  io::Case one = row();
+  one.framework = "Caffe2";
+  one.nodes = 1;
+  one.total_gpus = 8;
+  CHECK(said(one, "strategy") == "tf-replicated");
+  one.framework = "MindSpore";
+  CHECK(said(one, "strategy") == "pytorch-ddp");  // its scripts for ResNets send some pieces
+  one.model = "VGG16";
+  CHECK(said(one, "strategy") == "apex-ddp-delayed");
+  one.model = "DLRM";
+  one.framework = "HugeCTR";
+  CHECK(said(one, "strategy") == "hugectr");
+  one.framework = "TorchRec";
+  CHECK(said(one, "strategy") == "torchrec");
+  one = row();
+  one.framework = "ddp_foo";
+  one.extra["strategy"] = "horovod";
+  CHECK(said(one, "strategy") == "horovod");
+  one.extra["strategy"] = "somebody's";  // a note
+  CHECK(said(one, "strategy") == "pytorch-ddp");
+  CHECK(unread_words(one).empty());
+}
+
+TEST_CASE("ways: who sums, by the words of framework, architecture and backend", "[unit][whatif]") {
+  const auto with = [](const char* framework, const char* key = "", const char* value = "") {
+    io::Case one = row();
+    one.framework = framework;
+    if (*key != '\0') one.extra[key] = value;
+    return one;
+  };
+  CHECK(said(with("PyTorch", "backend", "gloo"), "strategy") == "pytorch-ddp-gloo");
+  CHECK(said(with("PyTorch", "backend", "cpu:gloo,cuda:nccl"), "strategy") == "pytorch-ddp");
+  CHECK(said(with("PyTorch", "nccl", "no"), "strategy") == "pytorch-ddp-gloo");
+  CHECK(said(with("PyTorch", "nccl", "2.4.7"), "strategy") == "pytorch-ddp");
+  CHECK(said(with("PyTorch", "backend", "mpi"), "collective.library") == "mpi");
+  for (const char* framework : {"Horovod 0.16 (MPI)", "horovod-mpi", "Horovod 0.19, MVAPICH2", "Horovod (Intel MPI)",
+                                "Horovod 0.19 on CUDA-aware Open MPI"}) {
+    CAPTURE(framework);
+    CHECK(said(with(framework), "strategy") == "horovod-mpi");
+  }
+  CHECK(said(with("Horovod 0.16 MVAPICH2-GDR 2.3"), "strategy") == "horovod-mpi-opt");  // Awan et al.'s
+  // What starts processes sums nothing.
+  for (const char* framework : {"Horovod 0.19, Open MPI 4.0", "Horovod 0.19, NCCL 2.4, MPI"}) {
+    CAPTURE(framework);
+    CHECK(said(with(framework), "strategy") == "horovod-2018");
+  }
+  io::Case one = with("TensorFlow 1.12");
+  one.architecture = "allreduce (Horovod, MPI)";
+  CHECK(said(one, "strategy") == "horovod-mpi");
+  CHECK(said(with("Horovod 0.19", "backend", "gloo"), "collective.library") == "gloo");
+}
+
+TEST_CASE("ways: TensorFlow's variable_update counts whatever the architecture is called", "[unit][whatif]") {
+  io::Case one = row();
+  one.framework = "TensorFlow 1.12 (tf_cnn_benchmarks)";
+  const auto strategy = [&](const char* update) {
+    one.extra["variable_update"] = update;
+    return said(one, "strategy");
+  };
+  CHECK(strategy("distributed_replicated") == "tf-distributed-replicated");
+  CHECK(strategy("collective_all_reduce") == "tf-multiworker-mirrored");
+  CHECK(strategy("replicated") == "tf-replicated");
+  CHECK(unread_words(one).empty());
+  one.extra["num_ps"] = "3";
+  CHECK(strategy("parameter_server") == "tf-ps");
+  CHECK(said(one, "strategy.servers") == "3");
+  one.extra.erase("num_ps");
+  CHECK(strategy("independent") == "pytorch-ddp");
+  CHECK(unread_words(one).size() == 1);
+  one.extra = {{"variable_update", "replicated"}, {"all_reduce_spec", "nccl"}};
+  CHECK(unread_words(one).empty());
+  one.extra["all_reduce_spec"] = "xring";
+  CHECK(said(one, "strategy") == "tf-replicated");
+  CHECK(unread_words(one).size() == 1);
+  one.extra = {{"variable_update", "replicated"}, {"nccl", "no"}};
+  CHECK(unread_words(one).size() == 1);
+  one.extra = {{"variable_update", "replicated"}, {"all_reduce_spec", "pscpu"}};
+  one.nodes = 1;
+  one.total_gpus = 8;
+  CHECK(said(one, "strategy") == "tf-ps");  // the CPU sums
+  CHECK(unread_words(one).empty());
+}
+
+TEST_CASE("ways: how gradients are made smaller, grouped and skipped", "[unit][whatif]") {
+  const auto set = [](const char* key, const char* value, const char* path) {
+    io::Case one = row();
+    one.extra[key] = value;
+    CHECK(unread_words(one).empty());
+    return said(one, path);
+  };
+  CHECK(set("comm_hook", "fp16_compress", "strategy.gradients") == "fp16");
+  CHECK(set("comm_hook", "bf16_compress_hook", "strategy.gradients") == "bf16");
+  CHECK(set("gradient_compression", "fp16", "strategy.gradients") == "fp16");
+  CHECK(set("fp16_allreduce", "true", "strategy.gradients") == "fp16");
+  CHECK(set("compression", "powersgd", "strategy.compression") == "powersgd");
+  CHECK(set("comm_hook", "powerSGD", "strategy.rank") == "1");  // PyTorch's own
+  CHECK(set("compression", "top-k", "strategy.compression") == "top-k");
+  CHECK(set("compression", "none", "strategy.compression") == "");
+  CHECK(set("bucket_cap_mb", "100", "strategy.bucket") == "100 MiB");
+  CHECK(set("local_sgd", "8", "strategy.sync_every") == "8");
+  CHECK(set("compile", "true", "fusion") == "pointwise");
+  for (const auto& [key, value] : {std::pair("gradient_compression", "2bit"), std::pair("bucket_cap_mb", "many"),
+                                   std::pair("local_sgd", "true"), std::pair("fp16_allreduce", "maybe")}) {
+    CAPTURE(key);
+    io::Case one = row();
+    one.extra[key] = value;
+    CHECK(unread_words(one).size() == 1);
+  }
+  io::Case one = row();
+  one.framework = "Horovod 0.19 (TensorFlow 1.15)";
+  one.extra["bucket_cap_mb"] = "10";
+  CHECK(said(one, "strategy.bucket") == "");
+  CHECK(unread_words(one).size() == 1);
+}
+
+TEST_CASE("ways: DeepSpeed's stages share the states of any network", "[unit][whatif]") {
+  io::Case one = row();
+  one.framework = "DeepSpeed 0.12";
+  one.batch_per_gpu = 64;
+  CHECK(said(one, "parallel.zero") == "");
+  one.extra["zero_stage"] = "2";
+  CHECK(said(one, "parallel.zero") == "2");
+  one.extra = {{"zero", "3"}};
+  CHECK(said(one, "parallel.zero") == "3");
+  one.extra = {{"zero", "0"}};
+  CHECK(said(one, "strategy") == "deepspeed");
+}
+
 TEST_CASE("ways: a submission that names kinds of ranks and no number", "[unit][whatif]") {
   io::Case one = row();
   one.model = "llama2_70b_lora";
