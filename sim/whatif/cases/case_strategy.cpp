@@ -287,6 +287,9 @@ std::vector<Override> exchange_settings_of(const io::Case& one) {
   if (strategy.starts_with("horovod") && has(backend, "gloo") && !has(backend, "nccl")) {
     add("collective.library", "gloo");
   }
+  // tensorflow/benchmarks, variable_mgr.py: GreedyLoadBalancingStrategy by bytes.
+  const bool balances = strategy == "tf-ps" && one.nodes > 1 && has(framework_of(one), "tf_cnn_benchmarks");
+  if (balances) add("strategy.placement", "greedy");
   for (const std::string_view key : kSmallerKeys) {
     const auto smaller = smaller_by(lower_case(one.said(key).value_or("")));
     if (!smaller) continue;

@@ -28,7 +28,7 @@ namespace ddlsim::whatif {
 [[nodiscard]] bool assumes_strategy(const io::Case& one);
 
 /// How gradients travel where a case says more than its framework's way, as settings: their format, compression,
-/// buckets, library, and steps between two averages.
+/// buckets, library, steps between two averages, and tf_cnn_benchmarks' servers.
 [[nodiscard]] std::vector<Override> exchange_settings_of(const io::Case& one);
 
 /// What a case says of the exchange and no setting has, in a sentence each.

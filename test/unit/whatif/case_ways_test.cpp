@@ -394,3 +394,20 @@ TEST_CASE("ways: a batch of all passes is that of one, so many times", "[unit][w
   CHECK(said(one, "batch") == "12");
   CHECK(said(one, "global_batch") == "480");
 }
+
+TEST_CASE("case: tf_cnn_benchmarks spreads variables over servers by their bytes", "[unit][whatif]") {
+  io::Case one = row();
+  one.framework = "TensorFlow 1.1.0 tf_cnn_benchmarks";
+  one.architecture = "ps";
+  one.gpus_per_node = 1;
+  one.nodes = one.total_gpus = 4;
+  CHECK(said(one, "strategy") == "tf-ps");
+  CHECK(said(one, "strategy.placement") == "greedy");
+  one.framework = "TensorFlow 1.1.0, Estimator";
+  CHECK(said(one, "strategy") == "tf-ps");
+  CHECK(said(one, "strategy.placement").empty());
+  one.framework = "tf_cnn_benchmarks";
+  one.gpus_per_node = 4;
+  one.nodes = 1;
+  CHECK(said(one, "strategy.placement").empty());  // one server has them all
+}
