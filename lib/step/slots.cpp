@@ -277,14 +277,14 @@ Time SlotStep::contention_of(std::size_t c, const Moved& moved, const RankClocks
   if (!(moved.beside > Time::zero())) return {};
   const double held = moved.lost / moved.beside;
   const Time kernels = spent.forward + spent.backward - spent.launch;
-  const Time waited = spent.waited - spent.alone + spent.launch;
-  const auto lost_by_all = [&](double share) { return kernels * (share / (1 - share)); };
+  const Time waited = spent.waited - spent.alone;
+  const auto lost_by_all = [&](double share) { return kernels / (1 - share) * share; };
   Time lost = max(moved.beside - spent.alone, Time::zero()) * held;
-  if (lost > waited && lost > lost_by_all(held)) {
+  if (lost > waited + spent.launch && lost > lost_by_all(held)) {
     const auto passes = static_cast<double>(plan::passes_of(pipeline_));
     lost = min(lost, lost_by_all(std::max(held, held_by_bytes(step_, programs_, c, passes))));
   }
-  return max(lost - waited, Time::zero());
+  return max(lost - waited - spent.launch, Time::zero());
 }
 
 /// A class's step, with what its CPU needs to issue it.
