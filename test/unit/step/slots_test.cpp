@@ -328,7 +328,7 @@ TEST_CASE("slots: messages of neighbours queue at the port of the server between
   // What it waits for messages is none of the pipeline's bubble, (p - 1)(F + B).
   CHECK(line.parts.bubble.in(milliseconds) == Approx(6));
   CHECK(line.parts.communication_exposed.in(milliseconds) == Approx(13));
-  // Of 2 micro-batches nothing meets, and of sends of half a millisecond.
+  // Sends of half a millisecond never meet: nothing moves.
   job.strategy.accumulation = std::int64_t{60};
   step = by_hand(plan::lower(job).value(), kF, kB, sends(milliseconds(0.5)));
   const Time apart = laid(step).step;
