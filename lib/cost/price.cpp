@@ -146,13 +146,15 @@ class Pricing {
     for (std::size_t i = layers.count; i-- > 0;) {
       const PricedLayer& backward = priced.backward[layers.count - 1 - i];
       const LayerTime put_off = weights_of(layers[i], known[i], rates);
-      const Time later = put_off.compute * factor.compute + put_off.memory * factor.memory;
-      const Time first = max(backward.time - later, Time::zero());
+      const Time kernels = backward.time - backward.host;
+      const Time later = min(put_off.compute * factor.compute + put_off.memory * factor.memory, kernels);
+      const Time first = backward.time - later;
       const int all = layers[i].backward_kernels;
       const int of_weights =
           later > Time::zero() ? std::clamp(weights_share(layers[i]).kernels, 1, std::max(all - 1, 1)) : 0;
       const bool any = first > Time::zero() || of_weights == 0;
       inputs.push_back(PricedLayer::of(first, any ? std::max(all - of_weights, all > 0 ? 1 : 0) : 0));
+      inputs.back().host = backward.host;  // between a recurrent layer's steps, which go with the input's gradient
       weights.push_back(PricedLayer::of(later, any ? of_weights : all));
     }
     priced.backward_input = std::move(inputs);

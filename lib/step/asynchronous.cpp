@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ddlsim/step/input_wait.h"
+#include "links.h"
 #include "rounding.h"
 #include "slot_programs.h"
 
@@ -87,6 +88,8 @@ void Endless::add_channels() {
     Load& first = loads_[std::min(row.rank_class, row.needed_by)];
     first.send = max(first.send, programs_.time_of(r));
   }
+  // Channels share links.
+  busiest_ = max(busiest_, busiest_link(moved_of(step_, programs_, static_cast<double>(plan_.micro_batches))));
 }
 
 /// From one micro-batch to the next: the slowest rank; and 1F1B's own circle, in which neighbours that wait

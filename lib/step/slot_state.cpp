@@ -19,25 +19,34 @@ std::int64_t on_their_way(const plan::Pipeline& pipeline) { return 2 * pipeline.
 
 }  // namespace
 
-SlotState::SlotState(const plan::StepPlan& plan, const plan::Pipeline& pipeline, const SlotPrograms& programs)
-    : plan_(plan),
+SlotState::SlotState(const cost::PricedStep& step, const plan::Pipeline& pipeline, const SlotPrograms& programs)
+    : plan_(*step.plan),
       pipeline_(pipeline),
       programs_(programs),
-      clocks_(plan.classes.size()),
+      clocks_(plan_.classes.size()),
       free_(programs.resources()),
-      kept_(plan.rows.size()),
-      latest_(plan.rows.size(), -1) {
+      kept_(plan_.rows.size()),
+      latest_(plan_.rows.size(), -1),
+      ports_(step) {
   std::size_t all = 0;
-  for (std::size_t r = 0; r < plan.rows.size(); ++r) {
+  for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
     kept_[r] = all;
     if (programs.kept(r) == Kept::kLatest) all += 1;
-    if (programs.kept(r) == Kept::kEach) all += static_cast<std::size_t>(plan.micro_batches);
+    if (programs.kept(r) == Kept::kEach) all += static_cast<std::size_t>(plan_.micro_batches);
   }
   done_.resize(all);
 }
 
-SlotState::Mark SlotState::mark() const {
-  Mark now{clocks_, free_, std::vector<Time>(plan_.rows.size())};
+/// What was before all that may still leave.
+void SlotState::forget_ports() {
+  Time first = Time::infinity();
+  for (const RankClocks& one : clocks_) first = min(first, one.done);
+  ports_.forget(first);
+}
+
+SlotState::Mark SlotState::mark() {
+  forget_ports();
+  Mark now{clocks_, free_, std::vector<Time>(plan_.rows.size()), ports_.busy()};
   for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
     if (programs_.kept(r) == Kept::kLatest) now.done[r] = done_[kept_[r]];
   }
@@ -68,7 +77,7 @@ bool SlotState::row_repeats(std::size_t r, std::int64_t micro_batches, Time roun
   return true;
 }
 
-bool SlotState::repeats(const Mark& was, std::int64_t micro_batches) const {
+bool SlotState::repeats(const Mark& was, std::int64_t micro_batches) {
   const Time round = clocks_[0].done - was.clocks[0].done;
   if (!(round > Time::zero())) return false;
   for (std::size_t c = 0; c < clocks_.size(); ++c) {
@@ -81,7 +90,8 @@ bool SlotState::repeats(const Mark& was, std::int64_t micro_batches) const {
   for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
     if (programs_.kept(r) == Kept::kEach && !row_repeats(r, micro_batches, round)) return false;
   }
-  return true;
+  forget_ports();
+  return ports_.repeats(was.ports, round);
 }
 
 void SlotState::go_on(const Mark& was, const plan::JoinedOrder::Again& again) {
@@ -94,6 +104,7 @@ void SlotState::go_on(const Mark& was, const plan::JoinedOrder::Again& again) {
     now.left.sent = later(now.left.sent, was.clocks[c].left.sent, times);
   }
   for (std::size_t i = 0; i < free_.size(); ++i) free_[i] = later(free_[i], was.free[i], times);
+  ports_.go_on(on);
   const std::int64_t rounds = again.micro_batches * again.times;
   for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
     if (programs_.kept(r) == Kept::kLatest) done_[kept_[r]] = later(done_[kept_[r]], was.done[r], times);

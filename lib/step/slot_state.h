@@ -7,6 +7,7 @@
 //   messages others need   of every micro-batch that may be on its way by d
 //   channels               by d; or by less: they are free when the GPU gets there, then or soon; or by all that they
 //                          carry in a round: they get only farther behind, and what passes need of them is above
+//   servers' ports         by d, all that they still have when the first of the ranks goes on
 // The rest follows from these, for max and + of numbers that are all later by d is later by d.
 #pragma once
 
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "ddlsim/plan/order.h"
+#include "ports.h"
 #include "slot_programs.h"
 
 namespace ddlsim::step {
@@ -44,7 +46,7 @@ struct RankClocks {
 
 class SlotState {
  public:
-  SlotState(const plan::StepPlan& plan, const plan::Pipeline& pipeline, const SlotPrograms& programs);
+  SlotState(const cost::PricedStep& step, const plan::Pipeline& pipeline, const SlotPrograms& programs);
 
   [[nodiscard]] RankClocks& clocks(std::size_t c) { return clocks_[c]; }
   [[nodiscard]] const RankClocks& clocks(std::size_t c) const { return clocks_[c]; }
@@ -52,6 +54,7 @@ class SlotState {
   /// When a resource is free.
   [[nodiscard]] Time& free(std::size_t resource) { return free_[resource]; }
   [[nodiscard]] Time free(std::size_t resource) const { return free_[resource]; }
+  [[nodiscard]] Ports& ports() { return ports_; }
   /// When a row whose times are kept was there.
   [[nodiscard]] Time done(std::size_t r, std::int64_t micro_batch) const { return done_[place(r, micro_batch)]; }
   void set_done(std::size_t r, std::int64_t micro_batch, Time time) {
@@ -64,10 +67,11 @@ class SlotState {
     std::vector<RankClocks> clocks;
     std::vector<Time> free;
     std::vector<Time> done;  // by row, where the latest is kept
+    Ports::Times ports;
   };
-  [[nodiscard]] Mark mark() const;
+  [[nodiscard]] Mark mark();
   /// Whether a round of so many micro-batches since then can only go on as it was.
-  [[nodiscard]] bool repeats(const Mark& was, std::int64_t micro_batches) const;
+  [[nodiscard]] bool repeats(const Mark& was, std::int64_t micro_batches);
   /// So many rounds more.
   void go_on(const Mark& was, const plan::JoinedOrder::Again& again);
 
@@ -76,6 +80,7 @@ class SlotState {
     const bool each = programs_.kept(r) == SlotPrograms::Kept::kEach;
     return kept_[r] + (each ? static_cast<std::size_t>(micro_batch) : 0);
   }
+  void forget_ports();
   [[nodiscard]] bool cpu_repeats(const RankClocks& was, const RankClocks& now, Time round) const;
   [[nodiscard]] bool channel_repeats(std::size_t resource, Time was, std::int64_t micro_batches, Time round) const;
   [[nodiscard]] bool row_repeats(std::size_t r, std::int64_t micro_batches, Time round) const;
@@ -88,6 +93,7 @@ class SlotState {
   std::vector<std::size_t> kept_;     // by row: where its times stand
   std::vector<Time> done_;            // by row, by micro-batch
   std::vector<std::int64_t> latest_;  // by row: the micro-batch of its last time
+  Ports ports_;
 };
 
 }  // namespace ddlsim::step

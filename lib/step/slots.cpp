@@ -9,6 +9,7 @@
 #include "channel.h"
 #include "ddlsim/plan/order.h"
 #include "ddlsim/step/input_wait.h"
+#include "links.h"
 #include "rounding.h"
 #include "slot_programs.h"
 #include "slot_state.h"
@@ -32,7 +33,7 @@ class SlotStep {
         plan_(*step.plan),
         pipeline_(pipeline),
         programs_(step, pipeline),
-        state_(plan_, pipeline, programs_) {}
+        state_(step, pipeline, programs_) {}
 
   Expected<Timeline> run(answer::Detail detail, Time enough);
 
@@ -58,14 +59,7 @@ class SlotStep {
   [[nodiscard]] const SlotPrograms::Least& least(const plan::Slot& slot) const {
     return programs_.least(slot.stage, slot.part, slot.kind, turn_of(slot));
   }
-  struct Moved {
-    Time network;  // busy for it
-    Time peers;
-    Time beside;  // collectives beside kernels, and what those lose
-    Time lost;
-  };
-  [[nodiscard]] std::vector<Moved> moved() const;
-  [[nodiscard]] static Time contention_of(const Moved& moved, const RankClocks& spent);
+  [[nodiscard]] Time contention_of(std::size_t c, const Moved& moved, const RankClocks& spent) const;
   [[nodiscard]] SlotPrograms::Least least_of(std::size_t c) const;
   /// When a rank ends at the earliest, from its begin on.
   [[nodiscard]] Time least_end(std::size_t c) const {
@@ -128,6 +122,7 @@ void SlotStep::start(RankClocks& clocks, std::uint32_t r, std::int64_t micro_bat
   Time& free = state_.free(programs_.resource(r));
   Time begin = max(clocks.done, free);
   if (row.after != plan::kNoRow) begin = max(begin, state_.done(row.after, micro_batch));
+  if (row.rank_class != row.needed_by && state_.ports().any()) begin += state_.ports().late(r, begin);
   free = begin + programs_.sending(r);
   if (programs_.kept(r) != SlotPrograms::Kept::kNothing) {
     state_.set_done(r, micro_batch, begin + programs_.time_of(r));
@@ -275,34 +270,21 @@ void SlotStep::update(std::size_t c) {
   for (const std::uint32_t r : programs_.after_update(c)) start(clocks, r, 0);
 }
 
-/// Of every class, what its rows take of links and of its GPU.
-std::vector<SlotStep::Moved> SlotStep::moved() const {
-  const auto passes = static_cast<double>(plan::passes_of(pipeline_));
-  std::vector<Moved> all(state_.ranks());
-  for (std::size_t r = 0; r < plan_.rows.size(); ++r) {
-    const plan::Row& row = plan_.rows[r];
-    if (row.kind != plan::RowKind::kCollective) continue;
-    const double times = row.every_pass ? passes : 1.0;
-    const double pieces = static_cast<double>(row.count) * times;
-    Moved& one = all[row.rank_class];
-    one.network += step_.rows[r].network * pieces;
-    one.peers += step_.rows[r].peers * pieces;
-    if (row.in_the_way || row.rank_class != row.needed_by || row.op == primitives::CollectiveOp::kSendRecv) continue;
-    const Time taken = programs_.time_of(r) * times;
-    one.beside += taken;
-    one.lost += taken * cost::held_of_gpu(step_, taken, step_.rows[r].sent * pieces);
-  }
-  return all;
-}
-
 /// What collectives beside a class's kernels take from them, as a Channel has it: of their time, but for what is alone,
-/// kernels have 1 - h of the GPU; what they lose comes out of other waiting first, for messages and for the CPU.
-Time SlotStep::contention_of(const Moved& moved, const RankClocks& spent) {
+/// kernels have 1 - h of the GPU, and lose no more than if bytes moved beside all of them (latency gives nothing back);
+/// what they lose comes out of other waiting first, for messages and for the CPU.
+Time SlotStep::contention_of(std::size_t c, const Moved& moved, const RankClocks& spent) const {
   if (!(moved.beside > Time::zero())) return {};
   const double held = moved.lost / moved.beside;
   const Time kernels = spent.forward + spent.backward - spent.launch;
-  const Time beside = min(max(moved.beside - spent.alone, Time::zero()), kernels / (1 - held));
-  return max(beside * held - (spent.waited - spent.alone) - spent.launch, Time::zero());
+  const Time waited = spent.waited - spent.alone;
+  const auto lost_by_all = [&](double share) { return kernels / (1 - share) * share; };
+  Time lost = max(moved.beside - spent.alone, Time::zero()) * held;
+  if (lost > waited + spent.launch && lost > lost_by_all(held)) {
+    const auto passes = static_cast<double>(plan::passes_of(pipeline_));
+    lost = min(lost, lost_by_all(std::max(held, held_by_bytes(step_, programs_, c, passes))));
+  }
+  return max(lost - waited - spent.launch, Time::zero());
 }
 
 /// A class's step, with what its CPU needs to issue it.
@@ -316,17 +298,16 @@ RankClocks SlotStep::whole(std::size_t c) const {
 }
 
 Timeline SlotStep::answer(answer::Detail detail) const {
-  const std::vector<Moved> moved = this->moved();
+  const auto passes = static_cast<double>(plan::passes_of(pipeline_));
+  const std::vector<Moved> moved = moved_of(step_, programs_, passes);
   RankClocks spent;
-  Time last;     // of all classes
-  Time slowed;   // likewise, with what collectives take
-  Time busiest;  // link
+  Time last;    // of all classes
+  Time slowed;  // likewise, with what collectives take
   std::size_t slowest = 0;
   for (std::size_t c = 0; c < state_.ranks(); ++c) {
     const RankClocks one = whole(c);
     last = max(last, one.done - one.begin);
-    slowed = max(slowed, one.done - one.begin + contention_of(moved[c], one));
-    busiest = max(busiest, max(moved[c].network, moved[c].peers));
+    slowed = max(slowed, one.done - one.begin + contention_of(c, moved[c], one));
     if (c > 0 && one.busy() * kRounding <= spent.busy()) continue;
     slowest = c;
     spent = one;
@@ -337,12 +318,11 @@ Timeline SlotStep::answer(answer::Detail detail) const {
   spent.bubble += waits;
   const Time contention = slowed - last;
   // Groups have a channel each, and share links.
-  const Time shared = max(busiest - (last + contention), Time::zero());
+  const Time shared = max(busiest_link(moved) - (last + contention), Time::zero());
   spent.done += shared;
   spent.exposed += shared;
   spent.waited += shared;
   const cost::PricedClass& layers = step_.classes[slowest];
-  const auto passes = static_cast<double>(plan::passes_of(pipeline_));
   Timeline line;
   line.rank_class = slowest;
   line.forward = spent.forward;

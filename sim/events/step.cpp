@@ -28,11 +28,24 @@ constexpr std::size_t kMostJobs = 1000;
 /// shift against each other, and one more so that the one measured has all of them beside it.
 struct Steps {
   std::size_t simulated;
-  std::size_t measured;
+  std::size_t measured;   // the first of them
+  std::size_t count = 1;  // of them, the others behind it
 };
+
+/// Of a pipeline that never empties and goes round in turns that need not fit into a step: enough steps to fill it, and
+/// for what it then repeats.
+Steps steps_of_endless(const plan::Pipeline& pipeline) {
+  const auto full = static_cast<std::size_t>((pipeline.stages + pipeline.micro_batches - 1) / pipeline.micro_batches);
+  const std::size_t begun = 2 + full;
+  const std::size_t count = 4 * full;
+  return {.simulated = begun + count + full, .measured = begun, .count = count};
+}
+
 Steps steps_of(std::span<const SimulatedJob> jobs) {
-  const bool settled = jobs.size() == 1 && (jobs.front().step->plan->folds ||
-                                            plan::ends_together(plan::pipeline_of(*jobs.front().step->plan).schedule));
+  const plan::Pipeline pipeline = plan::pipeline_of(*jobs.front().step->plan);
+  const bool split = !jobs.front().step->plan->folds;
+  if (jobs.size() == 1 && split && plan::is_asynchronous(pipeline.schedule)) return steps_of_endless(pipeline);
+  const bool settled = jobs.size() == 1 && (!split || plan::ends_together(pipeline.schedule));
   return settled ? Steps{2, 1} : Steps{5, 3};
 }
 
@@ -139,6 +152,7 @@ class Simulation {
   void lay_out(const SimulatedJob& job, std::size_t number, std::span<const plan::RankClass> kinds);
   void measure(EventStep& result) const;
   [[nodiscard]] Time length(std::size_t unit, const Run& run) const;
+  [[nodiscard]] Time mean_length(const std::vector<TaskId>& ends, const Run& run) const;
 
   std::span<const SimulatedJob> jobs_;
   const EventOptions& options_;
@@ -249,9 +263,28 @@ Expected<void> Simulation::lay_out() {
   return {};
 }
 
+/// The mean of the measured steps, or of the last of them that do what those before them did.
+Time Simulation::mean_length(const std::vector<TaskId>& ends, const Run& run) const {
+  constexpr double kAlike = 1e-6;
+  const std::size_t last = steps_.measured + steps_.count - 1;
+  const auto end = [&](std::size_t k) { return to_time(run[ends[k]].end); };
+  const auto alike = [&](std::size_t k, std::size_t before) {
+    const Time now = end(k) - end(k - 1);
+    const Time was = end(k - before) - end(k - before - 1);
+    return max(now, was) - min(now, was) <= now * kAlike;
+  };
+  for (std::size_t round = 1; 2 * round <= steps_.count; ++round) {
+    std::size_t same = 0;
+    while (same < round && alike(last - same, round)) ++same;
+    if (same == round) return (end(last) - end(last - round)) / static_cast<double>(round);
+  }
+  return (end(last) - end(last - steps_.count)) / static_cast<double>(steps_.count);
+}
+
 /// A step of a unit. Of several jobs those in the midst of the longest one's measured step count.
 Time Simulation::length(std::size_t unit, const Run& run) const {
   const std::vector<TaskId>& ends = ends_[unit];
+  if (steps_.count > 1) return mean_length(ends, run);
   const std::size_t times = ends.size() / steps_.simulated;
   const std::size_t last = steps_.measured * times + times - 1;
   return to_time(run[ends[last]].end - run[ends[last - times]].end) / static_cast<double>(times);

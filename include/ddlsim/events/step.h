@@ -14,11 +14,12 @@
 // in, of the host, or of the way to another stage; each starts when its class has passed `ready` and what the class
 // asked for before on that stream is done, and what is `needed` comes after it.
 // Ranks that do not end a step together (zb-h2, zbv) go on to the next one by themselves. A pipeline that never empties
-// (PipeDream, PipeDream-2BW) takes its passes in one endless order: five steps, and what is on its way when they end. A
-// gradient's sum is waited for when the next is there: at the next update. A pair of DualPipe is two chains of kernels
-// on one GPU: what is in the way of one pass runs beside the other's kernels. With one job of alike workers that is the
-// schedule's recurrence, and the step is the same: to 1e-9, or to 1 ps per message where that is more (times are whole
-// picoseconds; the tasks of a stream are rounded together, not one by one). Beyond the recurrence:
+// (PipeDream, PipeDream-2BW) takes its passes in one endless order: enough steps to fill it, four times as many, whose
+// mean is measured (of those that repeat themselves), and what is on its way when they end. A gradient's sum is waited
+// for when the next is there: at the next update. A pair of DualPipe is two chains of kernels on one GPU: what is in
+// the way of one pass runs beside the other's kernels. With one job of alike workers that is the schedule's recurrence,
+// and the step is the same: to 1e-9, or to 1 ps per message where that is more (times are whole picoseconds; the tasks
+// of a stream are rounded together, not one by one). Beyond the recurrence:
 // - workers of different speeds: all GPU work of a kind takes `slowness` times as long; synchronous steps wait for the
 //   slowest, asynchronous workers do not. Alike workers are described once, so the cost grows with the kinds alone.
 // - what shares a link: a transfer is a flow that shares the links it crosses max-min fairly (events/flow_network.h).
@@ -48,8 +49,8 @@
 // slower). A server receives a piece when the slowest worker has sent it. A transfer's share of a link does not depend
 // on how many connections it has, and latencies are not shared. Rings inside a server take the order of GPUs; on a mesh
 // what a GPU sends is spread over its links to its group by their width. The memory of hosts and servers is shared by
-// nobody. A circle of PipeDream's neighbours whose turns do not fit into a step makes steps of two lengths; the fourth
-// is measured. Machines of parameter servers are apart from the workers' (co-located: their part of a port is in the
+// nobody. Of several jobs whose PipeDream's turns do not fit into a step, which makes steps of two lengths, one step is
+// measured. Machines of parameter servers are apart from the workers' (co-located: their part of a port is in the
 // price). Errors, kUnsupported: ideal overlap (a bound, no schedule), priority together with pull at start, several
 // asynchronous jobs, a split model on GPUs of two speeds. kInvalidArgument: a cyclic order of passes, GPUs that the
 // servers do not have.

@@ -34,21 +34,24 @@
 // long as its CPU needs to issue it: the next step follows. A stage gathers weights for its first pass while it waits
 // for its first input. A step's parts are those of the class that waits least for the others, which sets the pace. The
 // bubble is what it waits for them; what it would not wait if sends took no time is exposed communication instead.
-// Contention is counted once, at the end: collectives beside a class's kernels take their share of them, out of its
-// waiting for messages and for the CPU first; the class that ends last by that ends the step. Groups have a channel
-// each: a step is no shorter than what all of them together have of a link (cost::PricedRow), and how they meet on it
-// only events know. Sums of gradients start with the last micro-batch of a part, beside what its rank has left to do
-// and beside the bubble (Megatron's --overlap-grad-reduce). Where backward is in two, what other stages wait for leaves
-// after the input's pass, sums after the weights'. A pair of DualPipe takes both passes' kernels; all-to-alls of one
-// are hidden behind kernels of the other, totals behind totals (events/step.h has them one by one, and hides less).
+// Contention is counted once, at the end: collectives beside a class's kernels take their share of them, at most what
+// they would with bytes moving beside all of them, out of its waiting for messages and for the CPU first; the class
+// that ends last by that ends the step. What stages send each other over the network takes turns at their servers'
+// ports (lib/step/ports.h). Otherwise groups have a channel each: a step is no shorter than what all of them together
+// have of a link (cost::PricedRow), and how they meet on it only events know. Sums of gradients start with the last
+// micro-batch of a part, beside what its rank has left to do and beside the bubble (Megatron's --overlap-grad-reduce).
+// Where backward is in two, what other stages wait for leaves after the input's pass, sums after the weights'. A pair
+// of DualPipe takes both passes' kernels; all-to-alls of one are hidden behind kernels of the other, totals behind
+// totals (events/step.h has them one by one, and hides less).
 // A send to another stage is there after its whole time, but leaves room for the next as soon as it is on its way: what
 // the network's latency is above a usual hop's 14 us holds up its receiver, and neither its channel nor its sender.
 //
 // A pipeline that never empties (PipeDream) has no slots: m micro-batches take m times the longest of
 // - a rank's kernels and what is in their way, its update too where every micro-batch has one;
 // - 1F1B's circle: all work of neighbours s to t and their sends there and back, over t - s + 1 micro-batches;
-// and at least what the busiest channel has to send: gradients are beside kernels, whose weights are another version
-// (Narayanan et al. 2019: max(compute, communication); with overlap none their sum, as their optimizer's code has it).
+// and at least what the busiest channel, or all of them on the busiest link, have to send: gradients are beside
+// kernels, whose weights are another version (Narayanan et al. 2019: max(compute, communication); with overlap none
+// their sum, as their optimizer's code has it).
 // Sources: wait-free backpropagation: Zhang et al., Poseidon, USENIX ATC 2017; Shi et al., MG-WFBP, INFOCOM 2019;
 // priority: Peng et al., ByteScheduler, SOSP 2019; pipelines: Narayanan et al., SC 2021, and those of plan/order.h.
 //

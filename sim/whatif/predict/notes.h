@@ -38,6 +38,9 @@ void add_memory_notes(const Scenario& scenario, const plan::Needed& memory, answ
 /// faster, and fit where these do.
 [[nodiscard]] std::optional<std::string> stages_note(const Question& question, const answer::Prediction& prediction);
 
+/// That stages' messages hold each other up on a busy network, of which the closed form has a part.
+[[nodiscard]] std::optional<std::string> queueing_note(const Question& question, const answer::Prediction& prediction);
+
 /// The weakest of its parts.
 [[nodiscard]] Provenance provenance_of(const Question& question);
 

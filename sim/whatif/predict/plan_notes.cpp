@@ -1,6 +1,7 @@
 // What a job holds beside its numbers, and whether other stages would be faster.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "ddlsim/plan/order.h"
@@ -76,6 +77,24 @@ std::optional<std::string> stages_note(const Question& question, const answer::P
       "stages: as many blocks each, as frameworks cut unless told otherwise; the last has the head as well: "
       "parallel.layers_per_stage={} takes {}",
       layers_per_stage_text(points, other.parallel.cuts), to_text(step));
+}
+
+std::optional<std::string> queueing_note(const Question& question, const answer::Prediction& prediction) {
+  constexpr double kBusy = 0.5;  // of the step
+  if (question.fidelity != Fidelity::kAnalytic || !question.plan) return std::nullopt;
+  const std::vector<plan::RankGroup>& groups = question.plan->groups;
+  const bool across = std::any_of(groups.begin(), groups.end(), [](const plan::RankGroup& group) {
+    return group.role == plan::GroupRole::kStagesAcross;
+  });
+  const std::vector<answer::LinkTraffic>& traffic = prediction.traffic;
+  const auto network = std::find_if(traffic.begin(), traffic.end(),
+                                    [](const answer::LinkTraffic& one) { return one.link == "network"; });
+  if (!across || network == traffic.end() || network->time < prediction.step_time * kBusy) return std::nullopt;
+  return fmt::format(
+      "queueing: the network is busy {:.0f} % of the step; how stages' messages and sums of gradients hold each other "
+      "up "
+      "there is in this closed form only in part; --fidelity event has all of it",
+      100 * (network->time / prediction.step_time));
 }
 
 }  // namespace ddlsim::whatif

@@ -186,6 +186,22 @@ TEST_CASE("pipelines: PipeDream takes what its slowest rank, circle or channel d
   }
 }
 
+TEST_CASE("pipelines: PipeDream takes what its sums and its sends need of a port together", "[unit][step]") {
+  // Two stages of two replicas on a server each: F + B = 3, a circle of 3 + 3 + 2 for two micro-batches, sums of 3.5
+  // ms; on the port 1 + 3.5 for every micro-batch.
+  plan::Job job = job_of(kPipeDream, 2, 4);
+  job.cluster.nodes = 2;
+  job.cluster.gpus_per_node = job.cluster.node.gpus = 2;
+  cost::PricedStep step = by_hand(plan::lower(job).value(), milliseconds(1), milliseconds(2), [](const Row& row) {
+    return milliseconds(row.op == CollectiveOp::kAllReduce ? 3.5 : 1);
+  });
+  CHECK(step::schedule(step).value().step.in(milliseconds) == Approx(16));
+  for (cost::PricedRow& row : step.rows) row.network = row.once;
+  const answer::Timeline line = step::schedule(step).value();
+  CHECK(line.step.in(milliseconds) == Approx(18));
+  CHECK(line.parts.step().in(milliseconds) == Approx(18));
+}
+
 TEST_CASE("pipelines: sums leave with the last micro-batch of a part, after its weights' pass", "[unit][step]") {
   // ZB-H1 by hand above: W2 of either rank ends at 10; 2 ms of all-reduce: 12. H2: rank 1 1..10 and 2 more.
   const auto summed = [](PipelineSchedule schedule, std::int64_t m, std::int64_t parts) {

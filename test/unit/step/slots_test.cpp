@@ -305,3 +305,33 @@ TEST_CASE("slots: who loses most to collectives may have waited for others", "[u
   CHECK(line.contention.in(milliseconds) == Approx(0.5));
   CHECK(line.parts.bubble.in(milliseconds) == Approx(2));
 }
+
+TEST_CASE("slots: messages of neighbours queue at the port of the server between them", "[unit][step]") {
+  // Three stages on a server each, three micro-batches, sends of 2 ms that fill a port. Stage 1: F0 3..4, F1 5..6, B0
+  // 11..13, whose gradient leaves 13..15, F2 13..14, sent 14..16 alone: stage 2 F2 ..17, B2 ..19, sent ..21; stage 1 B2
+  // ..23, sent ..25; stage 0 B2 ..27. On one port the second waits for the first, 15..17, and all that comes after it 1
+  // ms as well: 28.
+  plan::Job job = job_of(alike_layers(3), 1);
+  job.cluster.nodes = 3;
+  job.parallel.pipeline = 3;
+  job.strategy.accumulation = std::int64_t{3};
+  cost::PricedStep step = by_hand(plan::lower(job).value(), kF, kB, sends(milliseconds(2)));
+  CHECK(ms(laid(step)) == Approx(27));
+  const auto fill_ports = [&] {
+    for (std::size_t r = 0; r < step.rows.size(); ++r) {
+      if (step.plan->rows[r].op == CollectiveOp::kSendRecv) step.rows[r].network = step.rows[r].once;
+    }
+  };
+  fill_ports();
+  const answer::Timeline line = laid(step);
+  CHECK(ms(line) == Approx(28));
+  // What it waits for messages is none of the pipeline's bubble, (p - 1)(F + B).
+  CHECK(line.parts.bubble.in(milliseconds) == Approx(6));
+  CHECK(line.parts.communication_exposed.in(milliseconds) == Approx(13));
+  // Sends of half a millisecond never meet: nothing moves.
+  job.strategy.accumulation = std::int64_t{60};
+  step = by_hand(plan::lower(job).value(), kF, kB, sends(milliseconds(0.5)));
+  const Time apart = laid(step).step;
+  fill_ports();
+  CHECK(laid(step).step == apart);
+}
