@@ -13,23 +13,39 @@
 namespace ddlsim::plan {
 namespace {
 
-/// What whole models' exchange of gradients has, and a split model's does not: refused, for ignored it would be cheap.
+/// Whether several ranks make one replica.
+bool parts_replicas(const Parallel& parallel) {
+  return parallel.tensor > 1 || parallel.context > 1 || parallel.expert > 1 || parallel.pipeline > 1;
+}
+
+/// What only a step that folds has (whole replicas without copies to the host), and what whole gradients have:
+/// refused where the job has them not, for ignored it would be cheap.
 Expected<void> check_exchange(const Job& job) {
   const auto refuse = [](std::string what, std::string note) {
     return fail(ErrorCode::kUnsupported, std::move(what), {}, {std::move(note)});
   };
-  const bool mirrored = job.parallel.pipeline > 1 && directions_of(job.parallel.schedule) == 2;
-  const bool shared = job.cluster.gpus() > job.parallel.tensor * job.parallel.pipeline || mirrored;
-  const bool sharded = job.parallel.zero > 0;
-  if (job.overlap == Overlap::kIdeal) {
-    return refuse("ideal overlap is a bound of whole models: of a split one it is no schedule",
+  const Parallel& parallel = job.parallel;
+  const bool mirrored = parallel.pipeline > 1 && directions_of(parallel.schedule) == 2;
+  const bool shared = job.cluster.gpus() > parallel.tensor * parallel.pipeline || mirrored;
+  const bool sharded = parallel.zero > 0;
+  const bool fused = grouping_of(job.strategy) == Grouping::kFusion;
+  const bool whole = folds(job);
+  const bool host = !parts_replicas(parallel) && !sharded;  // what is left where nothing folds
+  if (!whole && job.overlap == Overlap::kIdeal) {
+    return refuse(host ? "ideal overlap is a bound of what GPUs do: beside copies to the host it is no schedule"
+                       : "ideal overlap is a bound of whole models: of a split one it is no schedule",
                   "use overlap backward or none");
   }
   if (!shared) return {};
-  if (job.strategy.priority) return refuse("gradients of a split model by priority", "use strategy.priority no");
-  if (!sharded && grouping_of(job.strategy) == Grouping::kFusion) {
-    return refuse("gradients of a split model fused by a coordinator's cycles", "use strategy.grouping buckets");
+  const std::string beside = host ? "gradients beside copies to the host" : "gradients of a split model";
+  if (!whole && job.strategy.priority) return refuse(beside + " by priority", "use strategy.priority no");
+  if (sharded && fused) {
+    return refuse(
+        "a coordinator that fuses gradients (Horovod) all-reduces them whole: it has no ZeRO, whose ranks "
+        "get a share each",
+        "use zero 0, or another strategy (pytorch-fsdp, deepspeed), or strategy.grouping buckets");
   }
+  if (!whole && fused) return refuse(beside + " fused by a coordinator's cycles", "use strategy.grouping buckets");
   if (sharded && job.strategy.compression != Compression::kNone) {
     return refuse("compressed gradients that are reduce-scattered", "use strategy.compression none, or zero 0");
   }
@@ -305,6 +321,40 @@ Expected<void> check_tables(const Job& job) {
   return {};
 }
 
+/// Who has whole models at one process or at servers: what is computed again, adapters and formats leave them whole.
+Expected<void> check_whole_models(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  const bool process = job.strategy.kind == StrategyKind::kDataParallel;
+  const bool servers = job.strategy.kind == StrategyKind::kPs && job.cluster.gpus() > 1;
+  if (!process && !servers) return {};
+  const std::string_view other = "use strategy allreduce";
+  if (parts_replicas(parallel)) {
+    return contradicts(process ? "one process holds whole models: no part of one can be split"
+                               : "parameter servers hold whole models: no part of one can be split",
+                       std::string(other));
+  }
+  const std::string stay = ", or leave it out";
+  if (parallel.zero > 0) {
+    return contradicts(process ? "one process sums gradients and updates on GPU 0: no ranks share states by zero"
+                       : job.strategy.servers_update
+                           ? "parameter servers have the optimizer's states: workers have none to share by zero"
+                           : "servers send every worker whole sums of gradients: zero has ranks get a share each",
+                       std::string(other) + ", or zero 0");
+  }
+  if (parallel.offload_optimizer) {
+    return contradicts(process ? "an optimizer on the host behind gradients that GPU 0 sums is not modelled"
+                       : job.strategy.servers_update
+                           ? "parameter servers update the weights: workers have no optimizer to put on the host"
+                           : "an optimizer on the host beside servers that sum gradients is not modelled",
+                       std::string(other) + stay);
+  }
+  if (servers && parallel.offload_activations) {
+    return contradicts("activations that go to the host beside pushes and pulls of servers are not modelled",
+                       std::string(other) + ", or parallel.recompute full instead");
+  }
+  return {};
+}
+
 Expected<void> check_together(const Job& job) {
   const Parallel& parallel = job.parallel;
   const bool sequence = parallel.sequence && parallel.tensor > 1;
@@ -345,15 +395,11 @@ Expected<void> check_splits(const Job& job) {
   if (auto local = check_local_steps(job); !local) return local;
   if (auto tables = check_tables(job); !tables) return tables;
   if (!splits_model(parallel)) return {};
-  if (job.strategy.kind == StrategyKind::kDataParallel) {
-    return contradicts("one process holds whole models: no part of one can be split", "use strategy allreduce");
-  }
-  if (job.strategy.kind != StrategyKind::kAllReduce) {
-    return contradicts("parameter servers hold whole models: no part of one can be split", "use strategy allreduce");
-  }
+  if (auto models = check_whole_models(job); !models) return models;
   if (auto exchange = check_exchange(job); !exchange) return exchange;
-  if (job.straggler > 1) {
-    return two_speeds("a split model on GPUs of two speeds", "leave the splits and parallel.zero out");
+  if (job.straggler > 1 && !folds(job)) {
+    return two_speeds("a split model, its states or copies to the host on GPUs of two speeds",
+                      "leave the splits, parallel.zero and offload out");
   }
   if (auto degrees = check_degrees(job); !degrees) return degrees;
   if (auto model = check_model(job); !model) return model;

@@ -130,7 +130,15 @@ struct PartChunk {
 [[nodiscard]] std::vector<Row> rows_of_tied(const Job& job, const StepPlan& plan);
 
 /// What one process shares out to the GPUs of its server, and collects.
-[[nodiscard]] Expected<StepPlan> lower_data_parallel(const Job& job, StepPlan plan);
+[[nodiscard]] Expected<StepPlan> lower_data_parallel(const Job& job, const SplitModel& split, StepPlan plan,
+                                                     Memo& memo);
+
+/// What the optimizer reads and writes where one rank of a class updates its weights.
+[[nodiscard]] DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& split, const Chunk& chunk);
+
+/// Whether one pass of the job stands for all (StepPlan::folds): of whole replicas, whose layers may compute again and
+/// have adapters. Whose states have other formats folds where servers, a coordinator or two speeds need it.
+[[nodiscard]] bool folds(const Job& job);
 
 /// The pipeline that a job asks for.
 [[nodiscard]] Pipeline pipeline_of(const Job& job);
