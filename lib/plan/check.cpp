@@ -52,38 +52,6 @@ Expected<void> check_exchange(const Job& job) {
   return {};
 }
 
-std::string divisors_of_count(std::int64_t count) {
-  std::string list;
-  for (std::int64_t d = 1; d <= count && d <= 1024; ++d) {
-    if (count % d == 0) list += (list.empty() ? "" : ", ") + std::to_string(d);
-  }
-  return list;
-}
-
-/// Degrees that expert groups can have; whole experts are on whole tensor groups.
-tl::unexpected<Error> bad_experts(const Parallel& parallel, std::int64_t replicas) {
-  std::string valid;
-  for (const std::int64_t degree : expert_degrees(parallel, replicas)) {
-    valid += (valid.empty() ? "" : ", ") + std::to_string(degree);
-  }
-  std::string among = std::to_string(replicas) + " data-parallel ranks";
-  if (parallel.context > 1) among += " of " + std::to_string(parallel.context) + " context ranks";
-  if (has_whole_experts(parallel)) among += " of " + std::to_string(parallel.tensor) + " tensor ranks";
-  Error error{ErrorCode::kInvalidArgument,
-              "expert degree " + std::to_string(parallel.expert) + " makes no even groups of " + among,
-              {},
-              {"valid: " + valid},
-              {}};
-  Parallel whole = parallel;
-  whole.expert_tensor = 1;
-  if (!has_whole_experts(parallel) && expert_ranks(whole, replicas)) {
-    error.notes.emplace_back(
-        "with parallel.expert_tensor 1 experts are whole, and tensor ranks share them as well (Megatron-LM's "
-        "--expert-tensor-parallel-size 1)");
-  }
-  return tl::unexpected<Error>(std::move(error));
-}
-
 tl::unexpected<Error> bad(std::string what, std::string note) {
   return fail(ErrorCode::kInvalidArgument, std::move(what), {}, {std::move(note)});
 }
@@ -143,29 +111,6 @@ Expected<void> check_values(const Parallel& parallel) {
   if (!(parallel.expert_capacity >= 0)) return bad("a negative parallel.expert_capacity", "valid: 0 (all) and more");
   if (!(parallel.expert_imbalance >= 1)) return bad("a parallel.expert_imbalance below one", "valid: 1 and more");
   return {};
-}
-
-/// How many GPUs each axis takes.
-Expected<void> check_degrees(const Job& job) {
-  const Parallel& parallel = job.parallel;
-  const std::int64_t gpus = job.cluster.gpus();
-  const std::int64_t model = parallel.tensor * parallel.context;
-  if (gpus % model != 0 || gpus / model % parallel.pipeline != 0) {
-    const std::string context = parallel.context > 1 ? " times context " + std::to_string(parallel.context) : "";
-    return bad(
-        std::to_string(gpus) + " GPUs are not a multiple of tensor " + std::to_string(parallel.tensor) + context +
-            " times pipeline " + std::to_string(parallel.pipeline),
-        "their product is valid where it is one of " + divisors_of_count(gpus) + "; replicas are what it leaves");
-  }
-  const std::int64_t replicas = gpus / model / parallel.pipeline;
-  if (parallel.expert_tensor > 1 && parallel.expert_tensor != parallel.tensor) {
-    return bad("experts cut over " + std::to_string(parallel.expert_tensor) + " ranks, the other layers over " +
-                   std::to_string(parallel.tensor),
-               "valid: parallel.expert_tensor 1 (whole experts)" +
-                   (parallel.tensor > 1 ? ", " + std::to_string(parallel.tensor) : std::string()));
-  }
-  if (expert_ranks(parallel, replicas)) return {};
-  return bad_experts(parallel, replicas);
 }
 
 template <typename Kind>
@@ -401,6 +346,7 @@ Expected<void> check_splits(const Job& job) {
     return two_speeds("a split model, its states or copies to the host on GPUs of two speeds",
                       "leave the splits, parallel.zero and offload out");
   }
+  if (auto parts = check_parts(job); !parts) return parts;
   if (auto degrees = check_degrees(job); !degrees) return degrees;
   if (auto model = check_model(job); !model) return model;
   if (auto adapters = check_adapters(job); !adapters) return adapters;

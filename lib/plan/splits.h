@@ -20,6 +20,18 @@ namespace ddlsim::plan {
 /// What of a job contradicts its splits, or its GPUs.
 [[nodiscard]] Expected<void> check_splits(const Job& job);
 
+/// Heads and experts that degrees do not divide: said first, for no number of GPUs makes up for it.
+[[nodiscard]] Expected<void> check_parts(const Job& job);
+
+/// How many GPUs each axis takes.
+[[nodiscard]] Expected<void> check_degrees(const Job& job);
+
+/// Degrees of an axis, all others as they are, that heads, experts and GPUs take: "1, 2, 4"; empty: none.
+[[nodiscard]] std::string legal_degrees(const Job& job, Axis axis);
+
+/// Whether every group of so split a job stands alike on every server that it is on.
+[[nodiscard]] bool stands_on(const Parallel& parallel, const hardware::Cluster& cluster);
+
 /// The grid of a job's ranks and their groups; the first has the ranks that share gradients.
 [[nodiscard]] Expected<void> add_groups(const Job& job, StepPlan& plan);
 
