@@ -294,9 +294,9 @@ bool folds(const Job& job) {
   if (spreads_tables(job)) return false;
   if (!takes_ranks(job.parallel)) return true;
   // What only a step that folds can carry, whatever the formats.
-  const bool folded = sends_to_servers(job.strategy, job.cluster.nodes) || job.strategy.priority ||
-                      grouping_of(job.strategy) == Grouping::kFusion || job.overlap == Overlap::kIdeal ||
-                      job.straggler > 1;
+  const bool exchange = sends_to_servers(job.strategy, job.cluster.nodes) || job.strategy.priority ||
+                        grouping_of(job.strategy) == Grouping::kFusion;
+  const bool folded = (exchange && job.cluster.gpus() > 1) || job.overlap == Overlap::kIdeal || job.straggler > 1;
   return folded && has_whole_replicas(job.parallel);
 }
 

@@ -11,7 +11,6 @@
 #include "choose/find_transport.h"
 #include "ddlsim/cost/price.h"
 #include "ddlsim/support/quantity_io.h"
-#include "ddlsim/whatif/setting_words.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -146,7 +145,7 @@ Expected<answer::Inverse> FindSearch::run(const FindOptions& options) {
 
 Expected<answer::Inverse> find(const io::Catalog& catalog, std::span<const Override> base, std::string_view variable,
                                const Condition& condition, const FindOptions& options) {
-  const auto number = number_setting(setting_at(std::string(variable)));
+  const auto number = number_setting(variable);
   if (!number) return tl::unexpected<Error>(number.error());
   auto answer = FindSearch(catalog, base, *number, condition).run(options);
   if (!answer) return answer;

@@ -245,6 +245,8 @@ TEST_CASE("scenario: words of frameworks are hints at the settings they mean", "
       find(catalog(), overrides("model gpt2; node dgx-a100"), "tp", parse_condition("step_time <= 1 s").value());
   REQUIRE_FALSE(found);
   CHECK(found.error().notes.front() == "did you mean 'parallel.tensor'?");
+  CHECK(find(catalog(), overrides("model gpt2; node dgx-a100"), "parallel.tp",
+             parse_condition("step_time <= 1 s").value()));
 }
 
 TEST_CASE("scenario: what an import asks for stays to be filled in", "[unit][whatif]") {
