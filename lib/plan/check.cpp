@@ -343,8 +343,11 @@ Expected<void> check_splits(const Job& job) {
   if (auto models = check_whole_models(job); !models) return models;
   if (auto exchange = check_exchange(job); !exchange) return exchange;
   if (job.straggler > 1 && !folds(job)) {
-    return two_speeds("a split model, its states or copies to the host on GPUs of two speeds",
-                      "leave the splits, parallel.zero and offload out");
+    const bool copies = parallel.offload_optimizer || parallel.offload_activations;
+    const bool whole = !parts_replicas(parallel) && parallel.zero == 0;
+    return whole && copies
+               ? two_speeds("copies to the host of GPUs of two speeds", "leave offload out")
+               : two_speeds("a split model on GPUs of two speeds", "leave the splits and parallel.zero out");
   }
   if (auto parts = check_parts(job); !parts) return parts;
   if (auto degrees = check_degrees(job); !degrees) return degrees;

@@ -133,12 +133,12 @@ void set_pipeline(plan::Job& job, std::int64_t stages) {
 }
 
 /// Whether gradients are fused by a coordinator's cycles, which know whole models alone (Horovod).
-bool fuses(const plan::Job& job) { return plan::grouping_of(job.strategy) == plan::Grouping::kFusion; }
+bool fuses_by_cycles(const plan::Job& job) { return plan::grouping_of(job.strategy) == plan::Grouping::kFusion; }
 
 /// The GPUs of a server; empty: they are one already, or whole models are all that is exchanged.
 FittingChanges tensor_group(const plan::Job& job) {
   const std::int64_t inside = job.cluster.gpus_per_node;
-  if (inside <= job.parallel.tensor || fuses(job)) return {};
+  if (inside <= job.parallel.tensor || fuses_by_cycles(job)) return {};
   FittingChanges changes{
       {fmt::format("parallel.tensor={}", inside), [inside](plan::Job& j) { set_tensor(j, inside); }}};
   if (!job.parallel.sequence) changes.push_back(shared_sequence());
@@ -214,11 +214,12 @@ FittingChanges single_changes(const plan::Job& job) {
       j.parallel.expert_tensor = 1;
     });
   }
-  for (std::int64_t tensor = 2 * now.tensor; tensor <= (fuses(job) ? 1 : job.cluster.gpus_per_node); tensor *= 2) {
+  for (std::int64_t tensor = 2 * now.tensor; tensor <= (fuses_by_cycles(job) ? 1 : job.cluster.gpus_per_node);
+       tensor *= 2) {
     add(fmt::format("parallel.tensor={}", tensor), [tensor](plan::Job& j) { set_tensor(j, tensor); });
   }
   for (std::int64_t more = 2 * now.pipeline;
-       more <= (fuses(job) ? 1 : std::min(bodies_of(*job.model), job.cluster.gpus())); more *= 2) {
+       more <= (fuses_by_cycles(job) ? 1 : std::min(bodies_of(*job.model), job.cluster.gpus())); more *= 2) {
     add(fmt::format("parallel.pipeline={}", more), [more](plan::Job& j) { set_pipeline(j, more); });
   }
   constexpr std::int64_t kMostPasses = 1 << 16;
@@ -315,7 +316,7 @@ FittingChanges in_the_way(const plan::Job& job) {
     j.strategy.grouping.set(plan::Grouping::kBuckets);
     j.strategy.priority = false;
   });
-  leave(plan::sums_gradients(strategy.kind) && fuses(job), "strategy.grouping=buckets",
+  leave(plan::sums_gradients(strategy.kind) && fuses_by_cycles(job), "strategy.grouping=buckets",
         [](plan::Job& j) { j.strategy.grouping.set(plan::Grouping::kBuckets); });
   leave(plan::sums_gradients(strategy.kind) && strategy.priority, "strategy.priority=no",
         [](plan::Job& j) { j.strategy.priority = false; });
@@ -357,7 +358,7 @@ FittingChanges on_these_gpus(const plan::Job& job, Trials& trials) {
   return those_needed(job, std::move(left_out), trials);
 }
 
-std::string said_of(const plan::Job& job, const FittingChanges& changes, Trials& trials) {
+std::string ways_said(const plan::Job& job, const FittingChanges& changes, Trials& trials) {
   if (changes.empty()) return "no setting on these GPUs";
   const auto needed = trials.needed_by(changed_by(job, changes));
   return fmt::format("{} ({}{})", list_of(changes, ", "), to_text(needed->all()),
@@ -392,7 +393,7 @@ plan::Job on_servers(plan::Job job, std::int64_t nodes) {
   return job;
 }
 
-constexpr std::int64_t kMostServers = 4096;
+constexpr std::int64_t kMostServersTried = 4096;
 
 /// The fewest servers whose GPUs make whole replicas; others are as many times more.
 std::int64_t servers_of_replicas(const plan::Job& job) {
@@ -405,8 +406,8 @@ std::optional<std::int64_t> fewest_servers(const plan::Job& larger, Trials& tria
   const std::int64_t whole = servers_of_replicas(larger);
   const auto fits = [&](std::int64_t times) { return trials.fit(on_servers(larger, times * whole)); };
   std::int64_t high = 1;
-  while (high * whole <= kMostServers && !fits(high)) high *= 2;
-  if (high * whole > kMostServers) return std::nullopt;
+  while (high * whole <= kMostServersTried && !fits(high)) high *= 2;
+  if (high * whole > kMostServersTried) return std::nullopt;
   std::int64_t low = high / 2;  // does not fit
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
@@ -421,7 +422,7 @@ FittingChanges taken_by(const plan::Job& job, FittingChanges taken, const Fittin
     taken.push_back(change);
     plan::Job larger = changed_by(job, taken);
     larger.cluster.nodes = servers_of_replicas(larger);
-    while (2 * larger.cluster.nodes <= kMostServers) larger.cluster.nodes *= 2;
+    while (2 * larger.cluster.nodes <= kMostServersTried) larger.cluster.nodes *= 2;
     if (!trials.needed_by(larger)) taken.pop_back();
   }
   return taken;
@@ -477,7 +478,7 @@ void add_ways_to_fit(const Scenario& scenario, answer::Prediction& prediction) {
   if (prediction.fits != false || !job.model->has_layers() || job.model->measured) return;
   Trials trials;
   const FittingChanges here = on_these_gpus(job, trials);
-  std::string text = said_of(job, here, trials);
+  std::string text = ways_said(job, here, trials);
   const bool copies = plan::sums_gradients(job.strategy.kind);
   if (copies) text += "; " + cluster_that_holds(job, here, trials);
   const bool shares = text.find("zero=2") != std::string::npos || text.find("zero=3") != std::string::npos;
