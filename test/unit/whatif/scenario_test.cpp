@@ -145,7 +145,8 @@ TEST_CASE("scenario: a file is the same list of settings", "[unit][whatif]") {
                          "parallel: {tp: 2, pp: 2, schedule: gpipe, micro_batch: 1, global_batch: 64, zero: 1}\n"
                          "other_jobs: [{model: bert_large, parallel: {tp: 4}}]\n";
   paths.clear();
-  for (const Override& one : load_scenario(path).value()) paths.push_back(one.path);
+  const auto in_group = load_scenario(path).value();
+  for (const Override& one : in_group) paths.push_back(one.path);
   CHECK(paths == std::vector<std::string>{"model", "node", "parallel.tensor", "parallel.pipeline", "parallel.schedule",
                                           "batch", "global_batch", "parallel.zero", "other_jobs.0.model",
                                           "other_jobs.0.parallel.tensor"});
