@@ -13,59 +13,43 @@
 namespace ddlsim::plan {
 namespace {
 
-/// What whole models' exchange of gradients has, and a split model's does not: refused, for ignored it would be cheap.
+/// Whether several ranks make one replica.
+bool parts_replicas(const Parallel& parallel) {
+  return parallel.tensor > 1 || parallel.context > 1 || parallel.expert > 1 || parallel.pipeline > 1;
+}
+
+/// What only a step that folds has (whole replicas without copies to the host), and what whole gradients have:
+/// refused where the job has them not, for ignored it would be cheap.
 Expected<void> check_exchange(const Job& job) {
   const auto refuse = [](std::string what, std::string note) {
     return fail(ErrorCode::kUnsupported, std::move(what), {}, {std::move(note)});
   };
-  const bool mirrored = job.parallel.pipeline > 1 && directions_of(job.parallel.schedule) == 2;
-  const bool shared = job.cluster.gpus() > job.parallel.tensor * job.parallel.pipeline || mirrored;
-  const bool sharded = job.parallel.zero > 0;
-  if (job.overlap == Overlap::kIdeal) {
-    return refuse("ideal overlap is a bound of whole models: of a split one it is no schedule",
+  const Parallel& parallel = job.parallel;
+  const bool mirrored = parallel.pipeline > 1 && directions_of(parallel.schedule) == 2;
+  const bool shared = job.cluster.gpus() > parallel.tensor * parallel.pipeline || mirrored;
+  const bool sharded = parallel.zero > 0;
+  const bool fused = grouping_of(job.strategy) == Grouping::kFusion;
+  const bool whole = folds(job);
+  const bool host = !parts_replicas(parallel) && !sharded;  // what is left where nothing folds
+  if (!whole && job.overlap == Overlap::kIdeal) {
+    return refuse(host ? "ideal overlap is a bound of what GPUs do: beside copies to the host it is no schedule"
+                       : "ideal overlap is a bound of whole models: of a split one it is no schedule",
                   "use overlap backward or none");
   }
   if (!shared) return {};
-  if (job.strategy.priority) return refuse("gradients of a split model by priority", "use strategy.priority no");
-  if (!sharded && grouping_of(job.strategy) == Grouping::kFusion) {
-    return refuse("gradients of a split model fused by a coordinator's cycles", "use strategy.grouping buckets");
+  const std::string beside = host ? "gradients beside copies to the host" : "gradients of a split model";
+  if (!whole && job.strategy.priority) return refuse(beside + " by priority", "use strategy.priority no");
+  if (sharded && fused) {
+    return refuse(
+        "a coordinator that fuses gradients (Horovod) all-reduces them whole: it has no ZeRO, whose ranks "
+        "get a share each",
+        "use zero 0, or another strategy (pytorch-fsdp, deepspeed), or strategy.grouping buckets");
   }
+  if (!whole && fused) return refuse(beside + " fused by a coordinator's cycles", "use strategy.grouping buckets");
   if (sharded && job.strategy.compression != Compression::kNone) {
     return refuse("compressed gradients that are reduce-scattered", "use strategy.compression none, or zero 0");
   }
   return {};
-}
-
-std::string divisors_of_count(std::int64_t count) {
-  std::string list;
-  for (std::int64_t d = 1; d <= count && d <= 1024; ++d) {
-    if (count % d == 0) list += (list.empty() ? "" : ", ") + std::to_string(d);
-  }
-  return list;
-}
-
-/// Degrees that expert groups can have; whole experts are on whole tensor groups.
-tl::unexpected<Error> bad_experts(const Parallel& parallel, std::int64_t replicas) {
-  std::string valid;
-  for (const std::int64_t degree : expert_degrees(parallel, replicas)) {
-    valid += (valid.empty() ? "" : ", ") + std::to_string(degree);
-  }
-  std::string among = std::to_string(replicas) + " data-parallel ranks";
-  if (parallel.context > 1) among += " of " + std::to_string(parallel.context) + " context ranks";
-  if (has_whole_experts(parallel)) among += " of " + std::to_string(parallel.tensor) + " tensor ranks";
-  Error error{ErrorCode::kInvalidArgument,
-              "expert degree " + std::to_string(parallel.expert) + " makes no even groups of " + among,
-              {},
-              {"valid: " + valid},
-              {}};
-  Parallel whole = parallel;
-  whole.expert_tensor = 1;
-  if (!has_whole_experts(parallel) && expert_ranks(whole, replicas)) {
-    error.notes.emplace_back(
-        "with parallel.expert_tensor 1 experts are whole, and tensor ranks share them as well (Megatron-LM's "
-        "--expert-tensor-parallel-size 1)");
-  }
-  return tl::unexpected<Error>(std::move(error));
 }
 
 tl::unexpected<Error> bad(std::string what, std::string note) {
@@ -127,29 +111,6 @@ Expected<void> check_values(const Parallel& parallel) {
   if (!(parallel.expert_capacity >= 0)) return bad("a negative parallel.expert_capacity", "valid: 0 (all) and more");
   if (!(parallel.expert_imbalance >= 1)) return bad("a parallel.expert_imbalance below one", "valid: 1 and more");
   return {};
-}
-
-/// How many GPUs each axis takes.
-Expected<void> check_degrees(const Job& job) {
-  const Parallel& parallel = job.parallel;
-  const std::int64_t gpus = job.cluster.gpus();
-  const std::int64_t model = parallel.tensor * parallel.context;
-  if (gpus % model != 0 || gpus / model % parallel.pipeline != 0) {
-    const std::string context = parallel.context > 1 ? " times context " + std::to_string(parallel.context) : "";
-    return bad(
-        std::to_string(gpus) + " GPUs are not a multiple of tensor " + std::to_string(parallel.tensor) + context +
-            " times pipeline " + std::to_string(parallel.pipeline),
-        "their product is valid where it is one of " + divisors_of_count(gpus) + "; replicas are what it leaves");
-  }
-  const std::int64_t replicas = gpus / model / parallel.pipeline;
-  if (parallel.expert_tensor > 1 && parallel.expert_tensor != parallel.tensor) {
-    return bad("experts cut over " + std::to_string(parallel.expert_tensor) + " ranks, the other layers over " +
-                   std::to_string(parallel.tensor),
-               "valid: parallel.expert_tensor 1 (whole experts)" +
-                   (parallel.tensor > 1 ? ", " + std::to_string(parallel.tensor) : std::string()));
-  }
-  if (expert_ranks(parallel, replicas)) return {};
-  return bad_experts(parallel, replicas);
 }
 
 template <typename Kind>
@@ -305,6 +266,40 @@ Expected<void> check_tables(const Job& job) {
   return {};
 }
 
+/// Who has whole models at one process or at servers: what is computed again, adapters and formats leave them whole.
+Expected<void> check_whole_models(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  const bool process = job.strategy.kind == StrategyKind::kDataParallel;
+  const bool servers = job.strategy.kind == StrategyKind::kPs && job.cluster.gpus() > 1;
+  if (!process && !servers) return {};
+  const std::string_view other = "use strategy allreduce";
+  if (parts_replicas(parallel)) {
+    return contradicts(process ? "one process holds whole models: no part of one can be split"
+                               : "parameter servers hold whole models: no part of one can be split",
+                       std::string(other));
+  }
+  const std::string stay = ", or leave it out";
+  if (parallel.zero > 0) {
+    return contradicts(process ? "one process sums gradients and updates on GPU 0: no ranks share states by zero"
+                       : job.strategy.servers_update
+                           ? "parameter servers have the optimizer's states: workers have none to share by zero"
+                           : "servers send every worker whole sums of gradients: zero has ranks get a share each",
+                       std::string(other) + ", or zero 0");
+  }
+  if (parallel.offload_optimizer) {
+    return contradicts(process ? "an optimizer on the host behind gradients that GPU 0 sums is not modelled"
+                       : job.strategy.servers_update
+                           ? "parameter servers update the weights: workers have no optimizer to put on the host"
+                           : "an optimizer on the host beside servers that sum gradients is not modelled",
+                       std::string(other) + stay);
+  }
+  if (servers && parallel.offload_activations) {
+    return contradicts("activations that go to the host beside pushes and pulls of servers are not modelled",
+                       std::string(other) + ", or parallel.recompute full instead");
+  }
+  return {};
+}
+
 Expected<void> check_together(const Job& job) {
   const Parallel& parallel = job.parallel;
   const bool sequence = parallel.sequence && parallel.tensor > 1;
@@ -345,16 +340,16 @@ Expected<void> check_splits(const Job& job) {
   if (auto local = check_local_steps(job); !local) return local;
   if (auto tables = check_tables(job); !tables) return tables;
   if (!splits_model(parallel)) return {};
-  if (job.strategy.kind == StrategyKind::kDataParallel) {
-    return contradicts("one process holds whole models: no part of one can be split", "use strategy allreduce");
-  }
-  if (job.strategy.kind != StrategyKind::kAllReduce) {
-    return contradicts("parameter servers hold whole models: no part of one can be split", "use strategy allreduce");
-  }
+  if (auto models = check_whole_models(job); !models) return models;
   if (auto exchange = check_exchange(job); !exchange) return exchange;
-  if (job.straggler > 1) {
-    return two_speeds("a split model on GPUs of two speeds", "leave the splits and parallel.zero out");
+  if (job.straggler > 1 && !folds(job)) {
+    const bool copies = parallel.offload_optimizer || parallel.offload_activations;
+    const bool whole = !parts_replicas(parallel) && parallel.zero == 0;
+    return whole && copies
+               ? two_speeds("copies to the host of GPUs of two speeds", "leave offload out")
+               : two_speeds("a split model on GPUs of two speeds", "leave the splits and parallel.zero out");
   }
+  if (auto parts = check_parts(job); !parts) return parts;
   if (auto degrees = check_degrees(job); !degrees) return degrees;
   if (auto model = check_model(job); !model) return model;
   if (auto adapters = check_adapters(job); !adapters) return adapters;

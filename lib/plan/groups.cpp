@@ -4,7 +4,9 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "splits.h"
@@ -59,9 +61,13 @@ std::vector<Stretch> stretches_of(const Grid& grid) {
   return all;
 }
 
-Expected<void> stands_alike(const Grid& grid, const Stretch& one) {
+bool is_alike(const Grid& grid, const Stretch& one) {
   const auto fits = [&](std::int64_t span) { return grid.gpus_per_node % span == 0 || span % grid.gpus_per_node == 0; };
-  if (fits(one.apart) && fits(one.apart * one.ranks)) return {};
+  return one.ranks == 1 || (fits(one.apart) && fits(one.apart * one.ranks));
+}
+
+Expected<void> stands_alike(const Grid& grid, const Stretch& one) {
+  if (is_alike(grid, one)) return {};
   return fail(ErrorCode::kInvalidArgument,
               "a group of " + std::to_string(one.ranks) + " ranks, " + std::to_string(one.apart) +
                   " apart, does not stand alike on servers of " + std::to_string(grid.gpus_per_node) + " GPUs",
@@ -282,15 +288,16 @@ std::int64_t group_number(const Grid& grid, const RankGroup& group, std::int64_t
   return number;
 }
 
-Expected<void> add_groups(const Job& job, StepPlan& plan) {
-  const Parallel& parallel = job.parallel;
-  Grid& grid = plan.grid;
-  grid.gpus_per_node = job.cluster.gpus_per_node;
+namespace {
+
+/// The grid of so split ranks, `replicas` whole copies of the model.
+Grid grid_of(const Parallel& parallel, std::int64_t replicas, std::int64_t gpus_per_node) {
+  Grid grid;
+  grid.gpus_per_node = gpus_per_node;
   grid.order = parallel.order;
   const auto along = [&](Axis axis) -> std::int64_t& { return grid.along[static_cast<std::size_t>(axis)]; };
   along(Axis::kTensor) = parallel.tensor;
   along(Axis::kContext) = parallel.context;
-  const std::int64_t replicas = replicas_of(job);
   const ExpertRanks sharing = expert_ranks(parallel, replicas).value_or(ExpertRanks{});
   grid.whole_experts = has_whole_experts(parallel);
   grid.experts_tensor = sharing.tensor;
@@ -298,6 +305,37 @@ Expected<void> add_groups(const Job& job, StepPlan& plan) {
   along(Axis::kExpert) = sharing.data;
   along(Axis::kPipeline) = parallel.pipeline;
   along(Axis::kData) = replicas / sharing.data;
+  return grid;
+}
+
+/// Names the degrees whose groups stand unevenly, and those that would not.
+Error with_degrees(const Job& job, Error error) {
+  std::string named;
+  std::vector<std::string> valid;
+  struct Degree {
+    Axis axis;
+    std::string_view name;
+    std::int64_t value;
+  };
+  const Parallel& parallel = job.parallel;
+  for (const Degree& one :
+       {Degree{Axis::kTensor, "tensor", parallel.tensor}, Degree{Axis::kContext, "context", parallel.context},
+        Degree{Axis::kExpert, "expert", parallel.expert}, Degree{Axis::kPipeline, "pipeline", parallel.pipeline}}) {
+    if (one.value == 1) continue;
+    named += (named.empty() ? "" : ", ") + std::string(one.name) + " " + std::to_string(one.value);
+    const std::string legal = legal_degrees(job, one.axis);
+    if (legal.empty()) continue;
+    valid.push_back("valid for " + std::string(one.name) + ", all else as it is: " + legal);
+  }
+  if (!named.empty()) error.message = named + ": " + error.message;
+  if (!valid.empty()) error.notes = std::move(valid);
+  return error;
+}
+
+Expected<void> add_every_group(const Job& job, StepPlan& plan) {
+  const Parallel& parallel = job.parallel;
+  plan.grid = grid_of(parallel, replicas_of(job), job.cluster.gpus_per_node);
+  const Grid& grid = plan.grid;
   const auto add = [&](GroupRole role) -> Expected<void> {
     auto group = group_over(grid, axis_of(role), [&](const Stretch& one) { return differs(grid, role, one); });
     if (!group) return tl::unexpected<Error>(group.error());
@@ -317,6 +355,21 @@ Expected<void> add_groups(const Job& job, StepPlan& plan) {
   }
   if (auto added = add_shards(job, plan); !added) return added;
   return add_stage_groups(plan);
+}
+
+}  // namespace
+
+bool stands_on(const Parallel& parallel, const hardware::Cluster& cluster) {
+  const std::int64_t replicas = cluster.gpus() / (parallel.tensor * parallel.context * parallel.pipeline);
+  const Grid grid = grid_of(parallel, replicas, cluster.gpus_per_node);
+  const std::vector<Stretch> all = stretches_of(grid);
+  return std::all_of(all.begin(), all.end(), [&](const Stretch& one) { return is_alike(grid, one); });
+}
+
+Expected<void> add_groups(const Job& job, StepPlan& plan) {
+  return add_every_group(job, plan).map_error([&](Error error) {
+    return stands_on(job.parallel, job.cluster) ? std::move(error) : with_degrees(job, std::move(error));
+  });
 }
 
 std::optional<std::size_t> group_of(const StepPlan& plan, GroupRole role) {

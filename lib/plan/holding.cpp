@@ -69,6 +69,7 @@ class StateSums {
     gathered_ = gathered_weight(job, true);
     share_ = 1.0 / static_cast<double>(sharing_ranks(plan, false));
     expert_share_ = parts_experts(job.parallel) ? 1.0 / static_cast<double>(sharing_ranks(plan, true)) : share_;
+    at_servers_ = job.strategy.kind == StrategyKind::kPs && job.strategy.servers_update && job.cluster.gpus() > 1;
   }
 
   void add(const Owned& owned, MemoryFootprint& memory) {
@@ -79,10 +80,11 @@ class StateSums {
       // The host updates weights of 4 bytes, counted below; those of fewer are copies.
       const DataSize copied = sizes_.weight < bytes(4) ? sizes_.weight : DataSize::zero();
       memory.host += weights(owned, copied, frozen_) * here;
-    } else {
+    } else if (!at_servers_ || owned.looked_up == 0) {  // rows of a server's table are asked for one by one
       memory.weights += weights(owned, sizes_.weight, frozen_) * here;
     }
     memory.gradients += gradients(owned);
+    if (at_servers_) return;  // which have the states and update the weights
     const double kept = owned.trained * (zero >= 1 ? share : 1.0);
     if (job_.parallel.offload_optimizer) {
       memory.host += (bytes(4) + bytes(4) + sizes_.optimizer) * kept;  // weight, gradient, states
@@ -135,6 +137,7 @@ class StateSums {
   DataSize gathered_;
   double share_ = 1;
   double expert_share_ = 1;
+  bool at_servers_ = false;
   DataSize at_update_;
 };
 
@@ -276,8 +279,10 @@ MemoryFootprint memory_of_class(const Job& job, const StepPlan& plan, const Rank
   }
   // Of what leaves for the host one layer's is made while another's is copied.
   if (leave_for_host(job.parallel)) memory.gradients = min(memory.gradients, largest_made * 2.0);
-  // Whole models whose replicas share nothing are DDP's; others' gradients are their own buckets.
-  if (!takes_ranks(job.parallel)) memory.buffers += buckets_of(job, memory);
+  // Whole models whose replicas share nothing are DDP's; others' gradients are their own buckets, and Horovod's go
+  // through its buffer.
+  const bool fuses = plan.folds && grouping_of(job.strategy) == Grouping::kFusion;
+  if (!takes_ranks(job.parallel) || fuses) memory.buffers += buckets_of(job, memory);
   if (as_made) take_turns(memory, states.at_update(), beside);
   // The update comes when activations are gone.
   const DataSize more = states.at_update() - memory.passing();

@@ -36,7 +36,8 @@ constexpr DataSize kMainGradientBuffer = bytes(16);
 /// The norm of those that a rank updates, and their scaling to it (core/optimizer/clip_grads.py).
 constexpr DataSize kClipping = bytes(12);
 
-/// What the optimizer reads and writes where one rank of a class updates its weights.
+}  // namespace
+
 DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& split, const Chunk& chunk) {
   const workload::Model& model = *plan.model;
   double elements = 0;
@@ -72,6 +73,8 @@ DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& spli
   const double more = static_cast<double>(accesses_of_update(job)) / update_accesses(model.optimizer);
   return (sizes.gradient + updated + read + sizes.optimizer * 2.0) * (elements * more) + buffers;
 }
+
+namespace {
 
 void append(std::vector<Row>& rows, std::vector<Row> more) {
   if (rows.capacity() == 0) {
@@ -180,7 +183,8 @@ double pulled_for_pushed(const Job& job, const StepPlan& plan) {
   if (!whole || pushed == DataSize::zero()) return 1;
   Strategy uncompressed = as_sent(job);
   uncompressed.compression = Compression::kNone;
-  return size_of(messages(chunk_of(plan.model), uncompressed, job.batch * job.strategy.accumulation)) / pushed;
+  const Chunk& chunk = plan.classes.front().chunk;
+  return size_of(messages(chunk, uncompressed, job.batch * job.strategy.accumulation)) / pushed;
 }
 
 void add_rows(const Job& job, const SplitModel& split, StepPlan& plan, Memo& memo) {
@@ -243,13 +247,14 @@ Expected<StepPlan> lowered(const Job& job, Memo& memo, Lowered how) {
   }
   plan.micro_batches = job.strategy.accumulation;
   plan.schedule = job.parallel.schedule;
-  plan.folds = !takes_ranks(job.parallel) && !spreads_tables(job);
+  plan.folds = folds(job);
   plan.input =
       plan.model->input_per_sample * (static_cast<double>(job.batch) / static_cast<double>(job.parallel.context));
-  if (auto grouped = add_groups(job, plan); !grouped) return tl::unexpected<Error>(grouped.error());
-  if (job.strategy.kind == StrategyKind::kDataParallel) return lower_data_parallel(job, std::move(plan));
+  // Before the groups: degrees that no layer takes stand badly on servers too.
   auto split = split_model(job, plan, memo);
   if (!split) return tl::unexpected<Error>(split.error());
+  if (auto grouped = add_groups(job, plan); !grouped) return tl::unexpected<Error>(grouped.error());
+  if (job.strategy.kind == StrategyKind::kDataParallel) return lower_data_parallel(job, *split, std::move(plan), memo);
   if (auto classed = add_classes(job, split->layers, how, plan, memo); !classed) {
     return tl::unexpected<Error>(classed.error());
   }
@@ -271,10 +276,28 @@ double expert_share(const Parallel& parallel) {
   return parallel.expert_capacity > 0 ? std::min(1.0, parallel.expert_capacity) : 1.0;
 }
 
+namespace {
+
+/// Beside formats of states.
+bool has_whole_replicas(const Parallel& parallel) {
+  return parallel.tensor == 1 && parallel.context == 1 && parallel.expert == 1 && parallel.pipeline == 1 &&
+         parallel.zero == 0 && !parallel.offload_optimizer && !parallel.offload_activations;
+}
+
+}  // namespace
+
 bool takes_ranks(const Parallel& parallel) {
-  return parallel.tensor > 1 || parallel.context > 1 || parallel.expert > 1 || parallel.pipeline > 1 ||
-         parallel.zero > 0 || parallel.offload_optimizer || parallel.offload_activations ||
-         parallel.states.value_or(States::kFp32) != States::kFp32;
+  return !has_whole_replicas(parallel) || parallel.states.value_or(States::kFp32) != States::kFp32;
+}
+
+bool folds(const Job& job) {
+  if (spreads_tables(job)) return false;
+  if (!takes_ranks(job.parallel)) return true;
+  // What only a step that folds can carry, whatever the formats.
+  const bool exchange = sends_to_servers(job.strategy, job.cluster.nodes) || job.strategy.priority ||
+                        grouping_of(job.strategy) == Grouping::kFusion;
+  const bool folded = (exchange && job.cluster.gpus() > 1) || job.overlap == Overlap::kIdeal || job.straggler > 1;
+  return folded && has_whole_replicas(job.parallel);
 }
 
 bool splits_model(const Parallel& parallel) {

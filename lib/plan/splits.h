@@ -20,6 +20,18 @@ namespace ddlsim::plan {
 /// What of a job contradicts its splits, or its GPUs.
 [[nodiscard]] Expected<void> check_splits(const Job& job);
 
+/// Heads and experts that degrees do not divide: said first, for no number of GPUs makes up for it.
+[[nodiscard]] Expected<void> check_parts(const Job& job);
+
+/// How many GPUs each axis takes.
+[[nodiscard]] Expected<void> check_degrees(const Job& job);
+
+/// Degrees of an axis, all others as they are, that heads, experts and GPUs take: "1, 2, 4"; empty: none.
+[[nodiscard]] std::string legal_degrees(const Job& job, Axis axis);
+
+/// Whether every group of so split a job stands alike on every server that it is on.
+[[nodiscard]] bool stands_on(const Parallel& parallel, const hardware::Cluster& cluster);
+
 /// The grid of a job's ranks and their groups; the first has the ranks that share gradients.
 [[nodiscard]] Expected<void> add_groups(const Job& job, StepPlan& plan);
 
@@ -130,7 +142,15 @@ struct PartChunk {
 [[nodiscard]] std::vector<Row> rows_of_tied(const Job& job, const StepPlan& plan);
 
 /// What one process shares out to the GPUs of its server, and collects.
-[[nodiscard]] Expected<StepPlan> lower_data_parallel(const Job& job, StepPlan plan);
+[[nodiscard]] Expected<StepPlan> lower_data_parallel(const Job& job, const SplitModel& split, StepPlan plan,
+                                                     Memo& memo);
+
+/// What the optimizer reads and writes where one rank of a class updates its weights.
+[[nodiscard]] DataSize updated_by(const Job& job, const StepPlan& plan, const SplitModel& split, const Chunk& chunk);
+
+/// Whether one pass of the job stands for all (StepPlan::folds): of whole replicas, whose layers may compute again and
+/// have adapters. Whose states have other formats folds where servers, a coordinator or two speeds need it.
+[[nodiscard]] bool folds(const Job& job);
 
 /// The pipeline that a job asks for.
 [[nodiscard]] Pipeline pipeline_of(const Job& job);

@@ -154,7 +154,7 @@ std::vector<whatif::Override> parse_settings(std::string_view flag, const std::v
       throw UsageError{fmt::format("{} '{}' is not PATH=VALUE", flag, text.substr(0, 60)),
                        fmt::format("write {} PATH=VALUE, as {} network='100 Gb/s'", flag, flag)};
     }
-    const std::string path = text.substr(0, equals);
+    const std::string path = whatif::setting_at(text.substr(0, equals));
     const bool twice = std::any_of(settings.begin(), settings.end(), [&](const auto& s) { return s.path == path; });
     if (twice) throw UsageError{fmt::format("{} {} is given twice", flag, path), "give it once"};
     settings.push_back({path, text.substr(equals + 1), {}});

@@ -47,7 +47,8 @@ std::vector<report::ListRow> settings_with(const std::string& part) {
   for (const whatif::SettingInfo& setting : whatif::settings()) {
     paths.emplace_back(setting.path);
     if (setting.path.find(part) != std::string::npos) {
-      rows.push_back({setting.path, setting.meaning, setting.example});
+      const std::string also = whatif::also_in_parallel(setting.path);
+      rows.push_back({setting.path, setting.meaning + (also.empty() ? "" : "; also " + also), setting.example});
     }
   }
   if (rows.empty()) {

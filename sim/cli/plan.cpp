@@ -189,10 +189,8 @@ int run_plan(const std::vector<std::string>& arguments) {
                  .c_str(),
              stderr);
   if (own_columns) {
-    std::vector<report::NamedPrediction> rows{{"best", &choice->best.prediction}};
-    for (const answer::PlannedJob& one : choice->next) {
-      rows.push_back({std::to_string(rows.size() + 1), &one.prediction});
-    }
+    std::vector<const answer::Prediction*> rows{&choice->best.prediction};
+    for (const answer::PlannedJob& one : choice->next) rows.push_back(&one.prediction);
     return print_answer(report::render_columns(rows, *own_columns, shape), shape, &*catalog);
   }
   return print_answer(report::render(*choice, shape), shape, &*catalog);

@@ -158,7 +158,7 @@ int run_predict(const std::vector<std::string>& arguments) {
   if (!prediction) return print(prediction.error());
   if (auto written = write_files(flags, *scenario, *overrides, *catalog); !written) return print(written.error());
   if (own_columns) {
-    const report::NamedPrediction row{{}, &*prediction};
+    const answer::Prediction* row = &*prediction;
     return print_answer(report::render_columns({&row, 1}, *own_columns, shape), shape, &*catalog);
   }
   const std::string title = whatif::describe(*scenario);

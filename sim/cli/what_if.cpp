@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdio>
 
@@ -164,8 +166,12 @@ int run_what_if(const std::vector<std::string>& arguments) {
     for (const std::string& reason : comparison->skipped) std::fputs(("not tried: " + reason + "\n").c_str(), stderr);
   }
   if (own_columns) {
-    std::vector<report::NamedPrediction> rows{{"baseline", &comparison->baseline}};
-    for (const answer::Alternative& a : comparison->alternatives) rows.push_back({a.name, &a.prediction});
+    std::vector<const answer::Prediction*> rows{&comparison->baseline};
+    std::fputs("row 1: baseline\n", stderr);
+    for (const answer::Alternative& a : comparison->alternatives) {
+      rows.push_back(&a.prediction);
+      std::fputs(fmt::format("row {}: {}\n", rows.size(), a.name).c_str(), stderr);
+    }
     return print_answer(report::render_columns(rows, *own_columns, shape), shape, &*catalog);
   }
   return print_answer(report::render(*comparison, shape), shape, &*catalog);

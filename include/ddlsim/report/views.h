@@ -39,12 +39,10 @@ namespace ddlsim::report {
 /// The cheapest, the fastest, the Pareto front; CSV and JSON (`ddlsim/recommend/1`): every choice.
 [[nodiscard]] std::string render(const answer::Recommendation& result, Format format);
 
-struct NamedPrediction {
-  std::string name;  // empty: the model's
-  const answer::Prediction* prediction;
-};
-/// One row a prediction, as text, CSV or Markdown.
-[[nodiscard]] std::string render_columns(std::span<const NamedPrediction> rows, Columns columns, Format format);
+/// One row a prediction, as text, CSV or Markdown. Columns have no place for what a row is called: rows stand in the
+/// order of the answer.
+[[nodiscard]] std::string render_columns(std::span<const answer::Prediction* const> rows, Columns columns,
+                                         Format format);
 /// Stages with replicas of their own. JSON: `ddlsim/partition/1`.
 [[nodiscard]] std::string render(const answer::PartitionChoice& choice, Format format);
 /// JSON: `ddlsim/stalls/1`, and of a study `ddlsim/stalls-study/1`.

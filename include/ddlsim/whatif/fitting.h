@@ -10,9 +10,12 @@
 // mixed-16 and offload. The smallest cluster is searched for in whole servers of the same kind, twice as many until
 // they fit, then the fewest between, with zero 3 and full recomputation (of such LoRA with states mixed): alone, with
 // the GPUs of a server as a tensor group, or with experts spread; of a model with tables by PEARL. Replicas keep their
-// micro-batch; where no cluster holds that, it is 1. Of changes that go together only those are named without which the
-// job does not fit, each left out in turn. Limits: every trial is judged by memory alone; a plan search (`ddlsim plan`)
-// judges time as well, and tries more.
+// micro-batch; where no cluster holds that, it is 1. What a stated setting does not go with is left out of a recipe
+// (zero 3 of PipeDream's versions); where nothing fits so, all is tried again without the settings that are in the way
+// (parameter servers, fusion by cycles, priority, compression, sync_every, ideal overlap, asynchronous schedules,
+// gather_fp8, a straggler), and those without whose change it does not fit are named with the rest. Of changes that go
+// together only those are named without which the job does not fit, each left out in turn. Limits: every trial is
+// judged by memory alone; a plan search (`ddlsim plan`) judges time as well, and tries more.
 //
 // Worked example: 8 GPUs of 80 GB, 70 G parameters in `mixed` states with zero 1: weights and gradients alone are 420
 // GB a GPU; zero 3 leaves 158 GB, so 16 GPUs are needed, which leave 79 GB, and more for activations: 24.

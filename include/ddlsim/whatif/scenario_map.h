@@ -16,7 +16,7 @@ namespace ddlsim::whatif {
 [[nodiscard]] Expected<std::vector<Override>> settings_in(const io::Node& map, std::string_view what);
 
 /// The path of a key in the map at `path` ("": a job's own). In a job, flags' names are those of their settings: "tp",
-/// unless a map stands there.
+/// unless a map stands there; those of splits stand in its `parallel` too (setting_at).
 [[nodiscard]] std::string path_within(const std::string& path, const std::string& key, bool is_map);
 
 }  // namespace ddlsim::whatif

@@ -15,6 +15,15 @@ namespace ddlsim::whatif {
 /// measured.runs of "measured". Nothing: there is none.
 [[nodiscard]] std::optional<std::string_view> setting_of_flag(std::string_view name);
 
+/// The path of a setting in `parallel` by its flag's name: parallel.pipeline of "parallel.pp", and of what is stated
+/// beside the degrees "batch" of "parallel.micro_batch", "global_batch" of "parallel.global_batch"; in other_jobs
+/// likewise. Any other path as it is.
+[[nodiscard]] std::string setting_at(std::string path);
+
+/// What a setting is called in `parallel` besides (setting_at): "parallel.tp" of parallel.tensor,
+/// "parallel.micro_batch" of batch; empty: nothing else.
+[[nodiscard]] std::string also_in_parallel(std::string_view path);
+
 /// The path that a word means, whatever its case, dashes and underscores, leading ones too; nothing: no word for one.
 [[nodiscard]] std::optional<std::string_view> setting_of_word(std::string_view word);
 

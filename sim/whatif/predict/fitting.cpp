@@ -6,6 +6,7 @@
 #include <functional>
 #include <initializer_list>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/lowerer.h"
 #include "ddlsim/plan/memory.h"
+#include "ddlsim/plan/order.h"
 #include "ddlsim/plan/parallel.h"
 #include "ddlsim/support/choices.h"
 #include "ddlsim/support/quantity_io.h"
@@ -130,10 +132,13 @@ void set_pipeline(plan::Job& job, std::int64_t stages) {
   job.parallel.cuts.clear();
 }
 
-/// The GPUs of a server; empty: they are one already.
+/// Whether gradients are fused by a coordinator's cycles, which know whole models alone (Horovod).
+bool fuses_by_cycles(const plan::Job& job) { return plan::grouping_of(job.strategy) == plan::Grouping::kFusion; }
+
+/// The GPUs of a server; empty: they are one already, or whole models are all that is exchanged.
 FittingChanges tensor_group(const plan::Job& job) {
   const std::int64_t inside = job.cluster.gpus_per_node;
-  if (inside <= job.parallel.tensor) return {};
+  if (inside <= job.parallel.tensor || fuses_by_cycles(job)) return {};
   FittingChanges changes{
       {fmt::format("parallel.tensor={}", inside), [inside](plan::Job& j) { set_tensor(j, inside); }}};
   if (!job.parallel.sequence) changes.push_back(shared_sequence());
@@ -209,10 +214,12 @@ FittingChanges single_changes(const plan::Job& job) {
       j.parallel.expert_tensor = 1;
     });
   }
-  for (std::int64_t tensor = 2 * now.tensor; tensor <= job.cluster.gpus_per_node; tensor *= 2) {
+  for (std::int64_t tensor = 2 * now.tensor; tensor <= (fuses_by_cycles(job) ? 1 : job.cluster.gpus_per_node);
+       tensor *= 2) {
     add(fmt::format("parallel.tensor={}", tensor), [tensor](plan::Job& j) { set_tensor(j, tensor); });
   }
-  for (std::int64_t more = 2 * now.pipeline; more <= std::min(bodies_of(*job.model), job.cluster.gpus()); more *= 2) {
+  for (std::int64_t more = 2 * now.pipeline;
+       more <= (fuses_by_cycles(job) ? 1 : std::min(bodies_of(*job.model), job.cluster.gpus())); more *= 2) {
     add(fmt::format("parallel.pipeline={}", more), [more](plan::Job& j) { set_pipeline(j, more); });
   }
   constexpr std::int64_t kMostPasses = 1 << 16;
@@ -296,22 +303,66 @@ FittingChanges first_of_added(const plan::Job& job, const std::vector<FittingCha
   return {};
 }
 
-std::string first_change(const plan::Job& job, Trials& trials) {
-  const auto said = [&](const FittingChanges& changes) {
-    const auto needed = trials.needed_by(changed_by(job, changes));
-    return fmt::format("{} ({}{})", list_of(changes, ", "), to_text(needed->all()),
-                       needed->is_tight() ? ", tightly" : "");
+/// Settings beside which what shares, cuts or moves a model's states is refused (plan/check.cpp): a job has them to no
+/// effect, or trains otherwise; they are named where others fit without them.
+FittingChanges in_the_way(const plan::Job& job) {
+  FittingChanges changes;
+  const auto leave = [&](bool stands, std::string words, std::function<void(plan::Job&)> apply) {
+    if (stands) changes.push_back({std::move(words), std::move(apply)});
   };
+  const plan::Strategy& strategy = job.strategy;
+  leave(!plan::sums_gradients(strategy.kind), "strategy=allreduce", [](plan::Job& j) {
+    j.strategy.kind = plan::StrategyKind::kAllReduce;
+    j.strategy.grouping.set(plan::Grouping::kBuckets);
+    j.strategy.priority = false;
+  });
+  leave(plan::sums_gradients(strategy.kind) && fuses_by_cycles(job), "strategy.grouping=buckets",
+        [](plan::Job& j) { j.strategy.grouping.set(plan::Grouping::kBuckets); });
+  leave(plan::sums_gradients(strategy.kind) && strategy.priority, "strategy.priority=no",
+        [](plan::Job& j) { j.strategy.priority = false; });
+  leave(strategy.compression != plan::Compression::kNone, "strategy.compression=none",
+        [](plan::Job& j) { j.strategy.compression = plan::Compression::kNone; });
+  leave(strategy.sync_every > 1, "strategy.sync_every=1",
+        [](plan::Job& j) { j.strategy.sync_every = std::int64_t{1}; });
+  leave(job.overlap == plan::Overlap::kIdeal, "overlap=backward",
+        [](plan::Job& j) { j.overlap = plan::Overlap::kBackward; });
+  leave(job.parallel.pipeline > 1 && plan::is_asynchronous(job.parallel.schedule), "parallel.schedule=1f1b",
+        [](plan::Job& j) { j.parallel.schedule = plan::PipelineSchedule::kOneForwardOneBackward; });
+  leave(job.parallel.gather_fp8, "parallel.gather_fp8=no", [](plan::Job& j) { j.parallel.gather_fp8 = false; });
+  leave(job.straggler > 1, "straggler=1", [](plan::Job& j) { j.straggler = 1.0; });
+  return changes;
+}
+
+/// The first that fits on the job's GPUs; empty: none does.
+FittingChanges first_changes(const plan::Job& job, Trials& trials) {
   FittingChanges tried = single_changes(job);
   for (FittingChange& pair : paired_changes(job)) tried.push_back(std::move(pair));
   for (const FittingChange& change : tried) {
-    if (trials.fit(changed_by(job, {change}))) return said({change});
+    if (trials.fit(changed_by(job, {change}))) return {change};
   }
   for (FittingChanges& end : ends_of_added(job)) {
-    const FittingChanges added = first_of_added(job, added_changes(job, std::move(end)), trials);
-    if (!added.empty()) return said(added);
+    FittingChanges added = first_of_added(job, added_changes(job, std::move(end)), trials);
+    if (!added.empty()) return added;
   }
-  return "no setting on these GPUs";
+  return {};
+}
+
+/// The same; where none does, without what is in the way.
+FittingChanges on_these_gpus(const plan::Job& job, Trials& trials) {
+  FittingChanges changes = first_changes(job, trials);
+  FittingChanges left_out = in_the_way(job);
+  if (!changes.empty() || left_out.empty()) return changes;
+  changes = first_changes(changed_by(job, left_out), trials);
+  if (changes.empty()) return {};
+  left_out.insert(left_out.end(), changes.begin(), changes.end());
+  return those_needed(job, std::move(left_out), trials);
+}
+
+std::string ways_said(const plan::Job& job, const FittingChanges& changes, Trials& trials) {
+  if (changes.empty()) return "no setting on these GPUs";
+  const auto needed = trials.needed_by(changed_by(job, changes));
+  return fmt::format("{} ({}{})", list_of(changes, ", "), to_text(needed->all()),
+                     needed->is_tight() ? ", tightly" : "");
 }
 
 /// What lets a model spread over many servers. Replicas keep their micro-batch.
@@ -342,18 +393,39 @@ plan::Job on_servers(plan::Job job, std::int64_t nodes) {
   return job;
 }
 
+constexpr std::int64_t kMostServersTried = 4096;
+
+/// The fewest servers whose GPUs make whole replicas; others are as many times more.
+std::int64_t servers_of_replicas(const plan::Job& job) {
+  const std::int64_t ranks = job.parallel.tensor * job.parallel.context * job.parallel.pipeline;
+  return ranks / std::gcd(ranks, job.cluster.gpus_per_node);
+}
+
 /// Whole servers of the same kind; nothing where even a great many do not do.
 std::optional<std::int64_t> fewest_servers(const plan::Job& larger, Trials& trials) {
-  constexpr std::int64_t kMost = 4096;
+  const std::int64_t whole = servers_of_replicas(larger);
+  const auto fits = [&](std::int64_t times) { return trials.fit(on_servers(larger, times * whole)); };
   std::int64_t high = 1;
-  while (high <= kMost && !trials.fit(on_servers(larger, high))) high *= 2;
-  if (high > kMost) return std::nullopt;
+  while (high * whole <= kMostServersTried && !fits(high)) high *= 2;
+  if (high * whole > kMostServersTried) return std::nullopt;
   std::int64_t low = high / 2;  // does not fit
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
-    (trials.fit(on_servers(larger, middle)) ? high : low) = middle;
+    (fits(middle) ? high : low) = middle;
   }
-  return high;
+  return high * whole;
+}
+
+/// Those of a recipe that the job takes on many servers, whatever they hold, after those that are made in any case.
+FittingChanges taken_by(const plan::Job& job, FittingChanges taken, const FittingChanges& recipe, Trials& trials) {
+  for (const FittingChange& change : recipe) {
+    taken.push_back(change);
+    plan::Job larger = changed_by(job, taken);
+    larger.cluster.nodes = servers_of_replicas(larger);
+    while (2 * larger.cluster.nodes <= kMostServersTried) larger.cluster.nodes *= 2;
+    if (!trials.needed_by(larger)) taken.pop_back();
+  }
+  return taken;
 }
 
 struct FittingCluster {
@@ -365,19 +437,26 @@ struct FittingCluster {
 std::optional<FittingCluster> smallest_for(const plan::Job& job, const FittingChanges& first, Trials& trials) {
   std::optional<FittingCluster> best;
   for (const FittingChanges& recipe : recipes(job)) {
-    FittingChanges changes = first;
-    changes.insert(changes.end(), recipe.begin(), recipe.end());
+    FittingChanges changes = taken_by(job, first, recipe, trials);
     const auto nodes = fewest_servers(changed_by(job, changes), trials);
     if (nodes && (!best || *nodes < best->nodes)) best = FittingCluster{*nodes, std::move(changes)};
   }
   return best;
 }
 
-std::string cluster_that_holds(const plan::Job& job, Trials& trials) {
+/// `here`: what fits on the job's own servers, if anything does.
+std::string cluster_that_holds(const plan::Job& job, const FittingChanges& here, Trials& trials) {
   auto best = smallest_for(job, {}, trials);
-  if (!best && job.batch > 1) {
-    best = smallest_for(job, {{"batch=1", [](plan::Job& j) { divide_batch(j, j.batch); }}}, trials);
+  const auto by_single = [&](FittingChanges first) {
+    first.push_back({"batch=1", [](plan::Job& j) { divide_batch(j, j.batch); }});
+    best = smallest_for(job, first, trials);
+  };
+  if (!best && job.batch > 1) by_single({});
+  if (const FittingChanges left_out = in_the_way(job); !best && !left_out.empty()) {
+    best = smallest_for(job, left_out, trials);
+    if (!best && job.batch > 1) by_single(left_out);
   }
+  if (!best && !here.empty()) best = FittingCluster{job.cluster.nodes, here};
   if (!best) return "no number of such servers is found that holds it";
   const std::int64_t gpus = best->nodes * job.cluster.gpus_per_node;
   const FittingChanges needed = those_needed(on_servers(job, best->nodes), std::move(best->recipe), trials);
@@ -398,9 +477,10 @@ void add_ways_to_fit(const Scenario& scenario, answer::Prediction& prediction) {
   const plan::Job& job = scenario;
   if (prediction.fits != false || !job.model->has_layers() || job.model->measured) return;
   Trials trials;
-  std::string text = first_change(job, trials);
+  const FittingChanges here = on_these_gpus(job, trials);
+  std::string text = ways_said(job, here, trials);
   const bool copies = plan::sums_gradients(job.strategy.kind);
-  if (copies) text += "; " + cluster_that_holds(job, trials);
+  if (copies) text += "; " + cluster_that_holds(job, here, trials);
   const bool shares = text.find("zero=2") != std::string::npos || text.find("zero=3") != std::string::npos;
   if (shares && job.parallel.pipeline > 1) {
     text += "; zero 2 and 3 with stages: FSDP has it (torchtitan), Megatron-LM and DeepSpeed have not";

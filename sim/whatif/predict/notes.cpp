@@ -451,6 +451,7 @@ void add_notes(const Question& question, const plan::Needed& needed, Prediction&
   add_kernel_notes(question, prediction);
   if (question.gpus() == 1) notes.emplace_back("one GPU keeps its weights: nothing is communicated");
   add_memory_notes(scenario, needed, prediction);
+  if (auto adapters = adapters_note(scenario)) notes.push_back(std::move(*adapters));
   if (auto stages = stages_note(question, prediction)) notes.push_back(std::move(*stages));
   if (auto queueing = queueing_note(question, prediction)) notes.push_back(std::move(*queueing));
   if (!needed.tensors.complete) {

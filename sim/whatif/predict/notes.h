@@ -24,6 +24,9 @@ namespace ddlsim::whatif {
 /// of one that stated it, or has adapters, whose frozen weights are as they are computed with.
 [[nodiscard]] std::optional<std::string> states_note(const plan::Job& job);
 
+/// What adapters on all products of a mixture of experts leave out.
+[[nodiscard]] std::optional<std::string> adapters_note(const plan::Job& job);
+
 /// That a job leaves the allocator less than it usually holds: nothing of one that does not fit, or leaves it that.
 [[nodiscard]] std::optional<std::string> tight_note(const answer::Prediction& prediction);
 

@@ -22,6 +22,13 @@ std::optional<std::string> states_note(const plan::Job& job) {
          "does (Megatron: --set parallel.states=mixed)";
 }
 
+std::optional<std::string> adapters_note(const plan::Job& job) {
+  const bool all = job.parallel.lora_rank > 0 && job.parallel.lora_products == workload::AdaptedProducts::kAll;
+  if (!all || !workload::has_experts(*job.model)) return std::nullopt;
+  return "adapters: parallel.lora_products=all leaves routed experts without any: their products are one grouped "
+         "kernel, beside which none is modelled; where yours adapt experts, time and memory are more";
+}
+
 std::optional<std::string> tight_note(const answer::Prediction& prediction) {
   const answer::MemoryLedger& memory = prediction.memory;
   if (!memory.tight) return std::nullopt;

@@ -318,7 +318,7 @@ Expected<double> parsed(std::string_view text) {
 std::span<const NumberSetting> number_settings() { return kNumbers; }
 
 Expected<NumberSetting> number_setting(std::string_view word) {
-  std::string path = fold_name(word);
+  std::string path = fold_name(setting_at(std::string(word)));
   std::replace(path.begin(), path.end(), '-', '_');
   if (path == "micro_batch") path = "batch";
   const auto found = std::find_if(kNumbers.begin(), kNumbers.end(), [&](const auto& n) { return n.path == path; });

@@ -57,7 +57,7 @@ std::string path_within(const std::string& path, const std::string& key, bool is
   // A map is its settings' common beginning, whatever flag is called alike: `measured: {steps: ...}`.
   const auto flag = !is_map && is_job(path) ? setting_of_flag(key) : std::nullopt;
   const std::string name(flag.value_or(key));
-  return path.empty() ? name : path + "." + name;
+  return setting_at(path.empty() ? name : path + "." + name);
 }
 
 Expected<std::vector<Override>> settings_in(const io::Node& map, std::string_view what) {

@@ -129,6 +129,26 @@ std::optional<std::string_view> setting_of_flag(std::string_view name) {
   return found->second;
 }
 
+std::string setting_at(std::string path) {
+  constexpr std::string_view kGroup = "parallel.";
+  constexpr std::string_view kJobBeside = "other_jobs.";
+  std::size_t group = 0;
+  if (path.starts_with(kJobBeside)) group = std::min(path.find('.', kJobBeside.size()), path.size() - 1) + 1;
+  if (!std::string_view(path).substr(group).starts_with(kGroup)) return path;
+  const std::string_view name = std::string_view(path).substr(group + kGroup.size());
+  const auto setting = name == "global_batch" ? std::optional<std::string_view>(name) : setting_of_flag(name);
+  if (!setting || !(setting->starts_with(kGroup) || *setting == "batch" || *setting == name)) return path;
+  return path.substr(0, group).append(*setting);
+}
+
+std::string also_in_parallel(std::string_view path) {
+  for (const auto& [flag, setting] : kFlagNames) {
+    std::string name = fmt::format("parallel.{}", flag);
+    if (setting == path && name != path && setting_at(name) == path) return name;
+  }
+  return {};
+}
+
 std::optional<std::string_view> setting_of_word(std::string_view word) {
   while (word.starts_with('-')) word.remove_prefix(1);
   // Names of any length come from files; the longest word here is far shorter.

@@ -191,7 +191,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_choice<&plan::Parallel::overlap_p2p>},
     {"parallel.lora_rank", "adapters of this rank beside products (parallel.lora_products) are trained, all else is frozen; 0: everything is trained", "16",
      set_degree<&plan::Parallel::lora_rank, 0, kMaxDegree>},
-    {"parallel.lora_products", "which have adapters: qkv (queries, keys, values), attention (and the one after it), all (and the MLPs')", "all",
+    {"parallel.lora_products", "which have adapters: qkv (queries, keys, values), attention (and the one after it), all (and the MLPs'; routed experts have none)", "all",
      [](Into s, Value v, Names) {
        return store(parse_choice(plan::kAdaptedProducts, v, "products"), s.parallel.lora_products);
      }},

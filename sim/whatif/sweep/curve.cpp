@@ -8,6 +8,7 @@
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/grid.h"
 #include "ddlsim/whatif/predict.h"
+#include "ddlsim/whatif/setting_words.h"
 #include "scenario/stated_runs.h"
 
 namespace ddlsim::whatif {
@@ -55,7 +56,7 @@ Expected<CurveSetting> parse_curve(const std::string& text) {
   }
   auto values = values_of(std::string_view(text).substr(equals + 1));
   if (!values) return tl::unexpected<Error>(values.error());
-  CurveSetting setting{.path = text.substr(0, equals), .values = std::move(*values)};
+  CurveSetting setting{.path = setting_at(text.substr(0, equals)), .values = std::move(*values)};
   if (setting.values.size() > kMostValues) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} values of {}", setting.values.size(), setting.path.substr(0, 60)), {},

@@ -193,8 +193,8 @@ TEST_CASE("lower: a group that does not stand alike is refused", "[unit][plan]")
 
 TEST_CASE("lower: degrees must divide the GPUs", "[unit][plan]") {
   Job job = job_of(block(), 1, 8);
-  job.parallel.tensor = 3;
-  CHECK(refused(job).message == "8 GPUs are not a multiple of tensor 3 times pipeline 1");
+  job.parallel.pipeline = 3;
+  CHECK(refused(job).message == "8 GPUs are not a multiple of tensor 1 times pipeline 3");
   CHECK(refused(job).notes.front().find("one of 1, 2, 4, 8;") != std::string::npos);
   job.parallel.tensor = 4;
   job.parallel.pipeline = 4;
@@ -446,7 +446,9 @@ TEST_CASE("lower: what contradicts a split is refused", "[unit][plan]") {
   Job servers = job;
   servers.strategy.kind = StrategyKind::kPs;
   CHECK(refused(servers).code == ErrorCode::kUnsupported);
-  CHECK(refused(servers).notes == std::vector<std::string>{"use strategy allreduce"});
+  CHECK(refused(servers).notes == std::vector<std::string>{"use strategy allreduce, or zero 0"});
+  servers.parallel = {.tensor = 2};
+  CHECK(refused(servers).message == "parameter servers hold whole models: no part of one can be split");
   Job slow = job;
   slow.straggler = 2.0;
   CHECK(refused(slow).code == ErrorCode::kUnsupported);

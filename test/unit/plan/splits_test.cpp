@@ -247,7 +247,7 @@ TEST_CASE("lower: whole experts are shared by tensor ranks as well", "[unit][pla
   CHECK(sums[0].size.in(bytes) == 4 * 2 * 3 * 512 * 256);
 
   job.parallel.expert = 3;
-  CHECK(refused(job).message == "expert degree 3 makes no even groups of 4 data-parallel ranks of 2 tensor ranks");
+  CHECK(refused(job).message == "layer 'experts': expert degree 3 does not divide 8 experts");
   CHECK(refused(job).notes == std::vector<std::string>{"valid: 1, 2, 4, 8"});
   // Every rank has all of them, and sums their gradients with all others; none are sent rows.
   job.parallel.expert = 1;

@@ -24,6 +24,18 @@ TEST_CASE("program: every JSON names it, the data are whoever's who knows", "[un
   CHECK(report::with_program("id,name\n", "0123456789abcdef") == "id,name\n");
 }
 
+TEST_CASE("columns: the model stands in every row", "[unit][report]") {
+  answer::Prediction one;
+  one.model = "Llama 3.1 8B";
+  answer::Prediction other = one;
+  other.split.tensor = 4;
+  const std::vector<const answer::Prediction*> rows{&one, &other};
+  const std::string csv = report::render_columns(rows, report::Columns::kNemo, report::Format::kCsv);
+  CHECK(csv.starts_with("Model,#-GPUs,Precision,"));
+  CHECK(csv.find("\nLlama 3.1 8B,") != std::string::npos);
+  CHECK(csv.find("\nLlama 3.1 8B,", csv.find("\nLlama 3.1 8B,") + 1) != std::string::npos);
+}
+
 TEST_CASE("list: what is long is folded on a terminal, and alone there", "[unit][report]") {
   std::string ids = "a-model-of-one-name-0";
   for (int i = 1; i < 40; ++i) ids += ", a-model-of-one-name-" + std::to_string(i);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
+#include <tuple>
 
 #include "catalog.h"
 #include "ddlsim/whatif/predict.h"
@@ -101,6 +102,36 @@ TEST_CASE("fitting: of servers whose GPUs a job does not all use, the idle ones 
   CHECK_THAT(ways(one), Contains("the smallest cluster found: 16 servers (16 GPUs, 7 more of each server idle: "
                                  "gpus_per_node=8 may need fewer servers)"));
   CHECK_THAT(ways(kLlama), !Contains("idle"));
+}
+
+TEST_CASE("fitting: a setting in the way is named, not taken for what does not fit", "[unit][whatif]") {
+  const Settings llama = overrides("model llama_3_1_8b; node dgx-h100; nodes 2; batch 1");
+  CHECK_THAT(ways(llama), StartsWith("parallel.zero=3 (57"));
+  for (const auto& [setting, value, left] : {std::tuple{"parallel.gather_fp8", "yes", "parallel.gather_fp8=no"},
+                                             std::tuple{"overlap", "ideal", "overlap=backward"},
+                                             std::tuple{"strategy.sync_every", "4", "strategy.sync_every=1"},
+                                             std::tuple{"strategy", "horovod", "strategy.grouping=buckets"}}) {
+    const std::string said = ways(with(llama, {{setting, value, {}}}));
+    INFO(said);
+    CHECK_THAT(said, StartsWith(std::string(left) + ", parallel.zero=3 (57"));
+    CHECK_THAT(said, Contains("the smallest cluster found: 1 server (8 GPUs) with " + std::string(left) +
+                              " and parallel.zero=3"));
+  }
+  CHECK_THAT(ways(with(llama, overrides("strategy ps"))), StartsWith("parallel.recompute=full ("));
+  CHECK(predicted(with(llama, overrides("strategy ps; parallel.recompute full"))).fits == true);
+  CHECK_THAT(ways(with(llama, overrides("strategy byteps"))), StartsWith("strategy=allreduce, parallel.zero=3 ("));
+}
+
+TEST_CASE("fitting: what fits on these servers is no less than the smallest cluster found", "[unit][whatif]") {
+  // PipeDream keeps versions of whole weights: no ZeRO, but a tensor group.
+  const Settings stages = overrides(
+      "model llama_3_1_8b; node dgx-h100; nodes 2; batch 1; parallel.pipeline 2; parallel.schedule pipedream; "
+      "global_batch 16");
+  CHECK_THAT(ways(stages), StartsWith("parallel.tensor=2 (74") &&
+                               Contains("the smallest cluster found: 2 servers (16 GPUs) with parallel.tensor=8"));
+  // Three stages are on three servers, or on six.
+  const Settings thirds = overrides("model llama_3_1_70b; node dgx-h100; nodes 3; batch 1; parallel.pipeline 3");
+  CHECK_THAT(ways(thirds), StartsWith("parallel.tensor=8 (") && Contains("the smallest cluster found: 3 servers"));
 }
 
 TEST_CASE("fitting: the change that is named makes it fit", "[unit][whatif]") {

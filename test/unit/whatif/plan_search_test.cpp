@@ -204,6 +204,8 @@ TEST_CASE("plan search: no bound is above what it bounds", "[unit][whatif]") {
   std::vector<Override> fused = flat;
   fused.push_back({"strategy", "horovod", {}});
   check_same(experts.on(fused), time);
+  const TinyTransformer again(false);
+  check_same(again.on({one_stage, whole, {"parallel.context", "1", {}}, {"strategy", "horovod", {}}}), time);
   // Parts begin elsewhere where every second block is computed again, or adapters stand between.
   const TinyTransformer model(false);
   const std::vector<Override> stages{{"parallel.pipeline", "2", {}}, {"parallel.context", "1", {}}};

@@ -1,4 +1,5 @@
 // What a prediction's shares are of: scaling efficiency, MFU and HFU.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -63,4 +64,11 @@ TEST_CASE("predict: experts of a model with adapters count what is trained of th
   const auto uneven = mixtral("parallel.expert_imbalance", "1.5");
   CHECK(uneven.model_work == all.model_work);
   CHECK(uneven.hfu / uneven.mfu == Approx(all.hfu / all.mfu).epsilon(0.01));
+  // Adapters on all products leave experts out, and say so.
+  const auto says = [](const answer::Prediction& prediction) {
+    return std::any_of(prediction.notes.begin(), prediction.notes.end(),
+                       [](const std::string& note) { return note.find("leaves routed experts") != std::string::npos; });
+  };
+  CHECK(says(mixtral("parallel.lora_products", "all")));
+  CHECK_FALSE(says(all));
 }

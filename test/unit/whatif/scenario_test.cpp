@@ -140,6 +140,18 @@ TEST_CASE("scenario: a file is the same list of settings", "[unit][whatif]") {
   CHECK(paths == std::vector<std::string>{"model", "node", "parallel.tensor", "training.epochs", "training.samples",
                                           "measured.steps", "other_jobs.0.model",
                                           "other_jobs.0.parallel.expert_tensor"});
+  // Those of splits stand in `parallel` too.
+  std::ofstream(path) << "model: bert_large\nnode: dgx-a100\n"
+                         "parallel: {tp: 2, pp: 2, schedule: gpipe, micro_batch: 1, global_batch: 64, zero: 1}\n"
+                         "other_jobs: [{model: bert_large, parallel: {tp: 4}}]\n";
+  paths.clear();
+  const auto in_group = load_scenario(path).value();
+  for (const Override& one : in_group) paths.push_back(one.path);
+  CHECK(paths == std::vector<std::string>{"model", "node", "parallel.tensor", "parallel.pipeline", "parallel.schedule",
+                                          "batch", "global_batch", "parallel.zero", "other_jobs.0.model",
+                                          "other_jobs.0.parallel.tensor"});
+  std::ofstream(path) << "model: bert_large\nnode: dgx-a100\nparallel: {pp: 2, pipeline: 4}\n";
+  CHECK(load_scenario(path).error().message == "parallel.pipeline is set twice");
   std::ofstream(path) << "model: resnet50\nnode: dgx1-v100\nnodez: 4\n";
   const auto wrong = load_scenario(path);
   REQUIRE_FALSE(wrong);
@@ -222,10 +234,20 @@ TEST_CASE("scenario: words of frameworks are hints at the settings they mean", "
     CHECK(std::any_of(all.begin(), all.end(), [&](const SettingInfo& one) { return one.path == *path; }));
   }
   CHECK_FALSE(setting_of_word("nonsense"));
+  CHECK(setting_at("parallel.pp") == "parallel.pipeline");
+  CHECK(setting_at("parallel.samples") == "parallel.samples");
+  CHECK(setting_at("other_jobs.0.parallel.micro_batch") == "other_jobs.0.batch");
+  CHECK(setting_at("parallel.tensor") == "parallel.tensor");
+  CHECK(setting_at("other_jobs.") == "other_jobs.");
+  CHECK(also_in_parallel("parallel.tensor") == "parallel.tp");
+  CHECK(also_in_parallel("batch") == "parallel.micro_batch");
+  CHECK(also_in_parallel("parallel.zero").empty());
   const auto found =
       find(catalog(), overrides("model gpt2; node dgx-a100"), "tp", parse_condition("step_time <= 1 s").value());
   REQUIRE_FALSE(found);
   CHECK(found.error().notes.front() == "did you mean 'parallel.tensor'?");
+  CHECK(find(catalog(), overrides("model gpt2; node dgx-a100"), "parallel.tp",
+             parse_condition("step_time <= 1 s").value()));
 }
 
 TEST_CASE("scenario: what an import asks for stays to be filled in", "[unit][whatif]") {
