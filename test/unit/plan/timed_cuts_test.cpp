@@ -62,7 +62,7 @@ TEST_CASE("timed cuts: no period is shorter, by trying every cut in three", "[ti
 TEST_CASE("timed cuts: what a stage sends is part of its time", "[timed_cuts]") {
   const std::vector<double> takes{3, 1, 1, 3};
   const Pipeline pipeline = with(PipelineSchedule::kGpipe, 2);
-  // 1 ms between the layers in the middle, 0.1 ms elsewhere... of rates that servers have between them alone.
+  // Between servers 2 ms in the middle, 0.1 ms elsewhere.
   SentBetween sent{.before = {bytes(0), megabytes(1), megabytes(20), megabytes(1)},
                    .inside = gigabytes_per_second(1000),
                    .between = gigabytes_per_second(10),
