@@ -172,7 +172,8 @@ struct PartChunk {
                                         const std::shared_ptr<const std::vector<workload::Layer>>& layers, Lowered how,
                                         StepPlan& plan, Memo& memo);
 
-/// What crosses from each part to the next, and back.
+/// What crosses from each part to the next, and back: the output of the last layer, and within a block of convolutional
+/// or recurrent networks what its residual sum reads beside it.
 [[nodiscard]] std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan);
 
 /// What the ranks of every class hold (plan/memory.h).

@@ -1,8 +1,10 @@
 // A pipeline's stages: who has which part, what crosses.
 #include <algorithm>
+#include <span>
 #include <string>
 
 #include "ddlsim/plan/order.h"
+#include "ddlsim/workload/blocks.h"
 #include "memo.h"
 #include "splits.h"
 
@@ -168,6 +170,29 @@ std::vector<PartChunk> part_chunks(const RankClass& one, const SplitModel& split
   return chunks;
 }
 
+namespace {
+
+std::span<const workload::Layer> layers_of(const RankClass& one, const Part& part) {
+  return std::span(*one.chunk.layers).subspan(part.layer, part.count);
+}
+
+/// What a residual sum reads from before a cut within its block, beside the output of the last layer there. Blocks with
+/// attention are not cut within.
+double beside_output(std::span<const workload::Layer> before, std::span<const workload::Layer> behind) {
+  const auto has_attention = [](std::span<const workload::Layer> layers) {
+    return std::any_of(layers.begin(), layers.end(), workload::is_attention);
+  };
+  if (has_attention(before) || has_attention(behind)) return 0;
+  for (std::size_t i = before.size(); i-- > 0;) {
+    if (workload::is_residual(before[i])) return 0;  // a block ends there, but for what follows element by element
+    if (!before[i].parameters.empty()) break;
+  }
+  const auto sum = std::find_if(behind.begin(), behind.end(), workload::is_residual);
+  return sum == behind.end() ? 0 : static_cast<double>(sum->output_elements);
+}
+
+}  // namespace
+
 std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan) {
   const Pipeline pipeline = pipeline_of(job);
   const DataSize element = activation_size(job.precision);
@@ -186,8 +211,10 @@ std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan) {
       const Part& left = before.parts[from.part];
       const Part& right = plan.classes[to.stage].parts[to.part];
       const std::size_t last = left.first + left.count - 1;
+      const double sent = static_cast<double>(before.chunk[last].output_elements) +
+                          beside_output(layers_of(before, left), layers_of(plan.classes[to.stage], right));
       Row row{.op = CollectiveOp::kSendRecv,
-              .size = element * (static_cast<double>(before.chunk[last].output_elements) * batch),
+              .size = element * (sent * batch),
               .ready = {Moment::kForward, last},
               .needed = {Moment::kForward, right.first},
               .in_the_way = !job.parallel.overlap_p2p,

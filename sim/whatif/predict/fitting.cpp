@@ -21,6 +21,7 @@
 #include "ddlsim/support/choices.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/workload/blocks.h"
+#include "predict/stage_times.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -30,7 +31,7 @@ class Trials {
  public:
   /// Nothing where the job has no such plan, or nobody knows what it keeps.
   std::optional<plan::Needed> needed_by(const plan::Job& job) {
-    const auto plan = lowerer_.outline(job);
+    const auto plan = stages_.lowered(job, [&](const plan::Job& cut) { return lowerer_.outline(cut); });
     if (!plan) return std::nullopt;
     plan::Needed needed = plan::needed_by(job, *plan);
     if (!needed.tensors.complete) return std::nullopt;
@@ -44,6 +45,7 @@ class Trials {
 
  private:
   plan::Lowerer lowerer_;
+  StageTimes stages_;
 };
 
 /// Experts of a layer; 0: the model has none.

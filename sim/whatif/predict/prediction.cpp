@@ -23,6 +23,7 @@
 #include "predict/input_part.h"
 #include "predict/interval.h"
 #include "predict/notes.h"
+#include "predict/stage_times.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -312,7 +313,9 @@ Expected<void> check_step(Time step) {
 
 Expected<plan::Needed> needed_by(const Scenario& scenario) {
   if (!scenario.model->has_layers()) return needed_without_plan(scenario);
-  return plan::lower(scenario).map([&](const plan::StepPlan& plan) { return plan::needed_by(scenario, plan); });
+  return StageTimes()
+      .lowered(scenario, [](const plan::Job& cut) { return plan::lower(cut); })
+      .map([&](const plan::StepPlan& plan) { return plan::needed_by(scenario, plan); });
 }
 
 // Winograd's transforms do with fewer products than the model has.

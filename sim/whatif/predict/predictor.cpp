@@ -16,6 +16,7 @@
 #include "predict/correction.h"
 #include "predict/prediction.h"
 #include "predict/question.h"
+#include "predict/stage_times.h"
 
 namespace ddlsim::whatif {
 namespace {
@@ -25,6 +26,7 @@ struct KeptClass {
   std::size_t first = 0;  // of the layers
   std::size_t count = 0;
   DataSize updated{};
+  std::shared_ptr<const std::vector<std::size_t>> which{};  // of a rank's several parts
 };
 
 /// What prices of layers depend on: cost's inputs, and what makes the plan's layers. What is shared is kept alive, so
@@ -45,7 +47,9 @@ std::optional<DataSize> spread_from(const plan::Job& job) {
 }
 
 bool runs_the_same(const plan::RankClass& one, const KeptClass& kept) {
-  return one.chunk.first == kept.first && one.chunk.count == kept.count && one.updated == kept.updated;
+  const auto& which = one.chunk.which;
+  const bool alike = which == kept.which || (which && kept.which && *which == *kept.which);
+  return alike && one.chunk.first == kept.first && one.chunk.count == kept.count && one.updated == kept.updated;
 }
 
 bool answers(const Key& key, const cost::PriceInputs& inputs, const plan::Job& job, const plan::StepPlan& plan) {
@@ -65,7 +69,8 @@ Key key_of(const cost::PriceInputs& inputs, const plan::Job& job, const plan::St
           .classes = {}};
   key.inputs.gpu = key.gpu.get();
   for (const plan::RankClass& one : plan.classes) {
-    key.classes.push_back({.first = one.chunk.first, .count = one.chunk.count, .updated = one.updated});
+    key.classes.push_back(
+        {.first = one.chunk.first, .count = one.chunk.count, .updated = one.updated, .which = one.chunk.which});
   }
   return key;
 }
@@ -76,7 +81,8 @@ struct Predictor::Kept final : Shelf {
   Expected<plan::StepPlan> plan(const plan::Job& job, Wanted wanted) override {
     constexpr std::size_t kLists = 128;  // a bound of memory
     if (lowerer.kept() > kLists) lowerer = {};
-    return wanted == Wanted::kAll ? lowerer.lower(job) : lowerer.timed(job);
+    return stages.lowered(
+        job, [&](const plan::Job& cut) { return wanted == Wanted::kAll ? lowerer.lower(cut) : lowerer.timed(cut); });
   }
 
   Expected<std::shared_ptr<const cost::LayerPrices>> prices(const plan::Job& job, const plan::StepPlan& plan) override {
@@ -93,6 +99,7 @@ struct Predictor::Kept final : Shelf {
   }
 
   plan::Lowerer lowerer;
+  StageTimes stages;
   std::deque<std::pair<Key, std::shared_ptr<const cost::LayerPrices>>> shelf;
 };
 

@@ -14,6 +14,7 @@
 #include "ddlsim/step/schedule.h"
 #include "ddlsim/support/quantity_io.h"
 #include "ddlsim/whatif/predict.h"
+#include "predict/stage_times.h"
 #include "scenario/sound.h"
 
 namespace ddlsim::whatif {
@@ -359,7 +360,9 @@ namespace {
 
 /// Nothing is kept.
 struct Afresh final : Shelf {
-  Expected<plan::StepPlan> plan(const plan::Job& job, Wanted) override { return plan::lower(job); }
+  Expected<plan::StepPlan> plan(const plan::Job& job, Wanted) override {
+    return StageTimes().lowered(job, [](const plan::Job& cut) { return plan::lower(cut); });
+  }
   Expected<std::shared_ptr<const cost::LayerPrices>> prices(const plan::Job& job, const plan::StepPlan& plan) override {
     auto priced = cost::price_layers(job, plan, {kInterval90Low, kInterval90High});
     if (!priced) return tl::unexpected<Error>(priced.error());

@@ -20,7 +20,9 @@ Expected<ClusterPlans> fastest_plan(const io::Catalog& catalog, std::span<const 
     return plans;
   }
   const Tried& best = search.ranking().best().front();
-  const Scenario job = space->with(best.split);
+  Scenario job = space->with(best.split);
+  // They follow again.
+  if (space->timed_cuts_of(best.split) != nullptr) job.parallel.cuts.clear();
   plans.fastest = FastestPlan{.nodes = best.split.nodes,
                               .parallel = job.parallel,
                               .batch = best.split.batch,

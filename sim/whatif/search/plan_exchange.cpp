@@ -119,6 +119,7 @@ Time PlanBounds::exchanged(const Split& split, std::size_t index, bool by_ranks)
   // ranks beside each other that sum them share a sequence.
   if (space_.base().model->totals.sparse_parameters > 0) {
     key.passes = split.passes;
+    if (space_.timed_cuts_of(split) != nullptr) key.places = tools_.places.number_of(split, space_, tools_.lowerer);
   } else if (const std::size_t places = tools_.places.number_of(split, space_, tools_.lowerer); places > 0) {
     key.places = places;
     const plan::Parallel& stated = space_.base().parallel;

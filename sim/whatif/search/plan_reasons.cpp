@@ -69,8 +69,9 @@ Expected<Time> step_of(const Scenario& job, plan::StepPlan plan, PlanTools& tool
       .map([&](Time step) { return PlanCorrection::corrected(job, step, tools); });
 }
 
+/// On another network: stages that follow from layers' times follow again.
 Expected<Time> step_on(const Scenario& job, PlanTools& tools) {
-  auto plan = tools.lowerer.lower(job);
+  auto plan = tools.stages.lowered(job, [&](const plan::Job& cut) { return tools.lowerer.lower(cut); });
   if (!plan) return tl::unexpected<Error>(plan.error());
   return step_of(job, std::move(*plan), tools);
 }
@@ -101,6 +102,7 @@ const Tried* add_sensitivity(const PlanSpace& space, PlanTools& tools, std::span
       return nullptr;
     }
     Scenario job = space.with(one.split);
+    if (space.timed_cuts_of(one.split) != nullptr) job.parallel.cuts.clear();
     found.settings = change(job);
     const auto step = step_on(job, tools);
     if (!step) {
@@ -157,6 +159,7 @@ std::string slots_reason(const PlanSpace& space, PlanTools& tools, const Split& 
   constexpr double kMore = 0.99;
   const auto step_with = [&](double network) {
     Scenario job = space.with(split);
+    if (space.timed_cuts_of(split) != nullptr) job.parallel.cuts.clear();
     hasten_network(job, network);
     hasten_slots(job, 2);
     return step_on(job, tools);

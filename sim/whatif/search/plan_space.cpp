@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ddlsim/plan/order.h"
+#include "ddlsim/plan/timed_cuts.h"
 #include "scenario/setting_values.h"
 #include "search/plan_tools.h"
 
@@ -95,6 +96,7 @@ void PlanSpace::enumerate(plan::Lowerer& lowerer, const IsOver& is_over) {
   variants_.clear();
   most_parts_.clear();
   lighter_cuts_.clear();
+  timed_cuts_.clear();
   plans_ = 0;
   for (const std::int64_t nodes : node_counts_) {
     const std::int64_t gpus = nodes * base_.cluster.gpus_per_node;
@@ -115,6 +117,7 @@ void PlanSpace::enumerate(plan::Lowerer& lowerer, const IsOver& is_over) {
   };
   const bool near_first = base_.parallel.order == plan::kMegatronOrder;
   const Recompute least = range_.recomputes.front();
+  StageTimes times;
   for (std::size_t f = 0; f < families_.size(); ++f) {
     if (is_over && is_over(1)) {
       is_whole_ = false;
@@ -134,6 +137,12 @@ void PlanSpace::enumerate(plan::Lowerer& lowerer, const IsOver& is_over) {
     one.variants = variants->second;
     one.members = static_cast<std::int64_t>(variants_[one.variants].size() * zeros_for(s).size());
     plans_ += one.members;
+    for (const PipelineVariant& variant : variants_[one.variants]) {
+      Split split = s;
+      split.schedule = variant.schedule;
+      split.virtual_stages = variant.virtual_stages;
+      if (!cuts_tensors_) cut_by_times(split, times);
+    }
     std::int64_t& most = most_parts_.try_emplace(s.pipeline, 1).first->second;
     for (const PipelineVariant& variant : variants_[one.variants]) {
       const plan::Pipeline pipeline{
@@ -234,6 +243,25 @@ bool PlanSpace::has_lighter_cuts(const Split& split) {
   return !found->second.empty();
 }
 
+PlanSpace::TimedKey PlanSpace::timed_key(const Split& split) {
+  const std::int64_t passes = plan::fills_alone(split.schedule) ? split.passes : 0;
+  return {split.nodes, split.schedule, split.pipeline, split.virtual_stages, passes, split.batch, split.recompute};
+}
+
+void PlanSpace::cut_by_times(const Split& split, StageTimes& times) {
+  if (split.pipeline == 1 || !base_.parallel.cuts.empty()) return;
+  const TimedKey key = timed_key(split);
+  if (timed_cuts_.contains(key)) return;
+  std::vector<std::size_t> cuts = times.cuts_of(with(split));
+  if (!cuts.empty()) timed_cuts_.emplace(key, std::move(cuts));
+}
+
+const std::vector<std::size_t>* PlanSpace::timed_cuts_of(const Split& split) const {
+  if (split.cut != StageCut::kUsual || timed_cuts_.empty()) return nullptr;
+  const auto found = timed_cuts_.find(timed_key(split));
+  return found == timed_cuts_.end() ? nullptr : &found->second;
+}
+
 const std::vector<std::size_t>& PlanSpace::cuts_of(const Split& split) const {
   return lighter_cuts_.at({plan::positions_of(pipeline_of(split)), split.cut});
 }
@@ -307,6 +335,7 @@ Scenario PlanSpace::with(const Split& split) const {
   parallel.schedule = split.schedule;
   parallel.virtual_stages = split.virtual_stages;
   if (split.cut != StageCut::kUsual) parallel.cuts = cuts_of(split);
+  if (const auto* cuts = timed_cuts_of(split)) parallel.cuts = *cuts;
   parallel.zero = split.zero;
   parallel.recompute = split.recompute;
   parallel.sequence = split.sequence;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "ddlsim/support/error.h"
 #include "ddlsim/whatif/plan_search.h"
 #include "ddlsim/whatif/scenario.h"
+#include "predict/stage_times.h"
 
 namespace ddlsim::whatif {
 
@@ -137,6 +139,9 @@ class PlanSpace {
   [[nodiscard]] const std::vector<ShapeKey>& shapes() const { return shapes_; }
   /// Of a rank, in any plan with so many stages.
   [[nodiscard]] std::int64_t most_parts(std::int64_t stages) const { return most_parts_.at(stages); }
+  /// As Parallel::cuts, where a model that may be cut anywhere is cut as usual (predict/stage_times.h); null: stages
+  /// are stated, or as the lowering has them.
+  [[nodiscard]] const std::vector<std::size_t>* timed_cuts_of(const Split& split) const;
   /// As Parallel::cuts, of a split that is not cut as usual; empty: there are none.
   [[nodiscard]] const std::vector<std::size_t>& cuts_of(const Split& split) const;
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
@@ -165,6 +170,7 @@ class PlanSpace {
   [[nodiscard]] std::span<const int> zeros_for(const Split& split) const;
   [[nodiscard]] std::vector<PipelineVariant> variants_of(const Split& split);
   [[nodiscard]] bool has_lighter_cuts(const Split& split);
+  void cut_by_times(const Split& split, StageTimes& times);
   void strike_unsupported(plan::Lowerer& lowerer);
   [[nodiscard]] bool supports(const Split& split, plan::Lowerer& lowerer) const;
   [[nodiscard]] bool takes_positions(std::int64_t positions) const {
@@ -183,6 +189,10 @@ class PlanSpace {
   plan::CutPoints cut_points_;         // of the model; none: it has no blocks, or cuts are stated
   plan::LayerLoads loads_, loads_again_;
   std::map<std::pair<std::size_t, StageCut>, std::vector<std::size_t>> lighter_cuts_;  // by parts
+  using TimedKey = std::tuple<std::int64_t, plan::PipelineSchedule, std::int64_t, std::int64_t, std::int64_t,
+                              std::int64_t, plan::Recompute>;
+  [[nodiscard]] static TimedKey timed_key(const Split& split);
+  std::map<TimedKey, std::vector<std::size_t>> timed_cuts_;  // of models that are cut anywhere
   bool has_experts_ = false;
   bool cuts_tensors_ = false;  // of convolutions and recurrent layers a rank of a group would do all
   std::vector<PlanFamily> families_;

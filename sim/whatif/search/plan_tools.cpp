@@ -1,5 +1,7 @@
 #include "search/plan_tools.h"
 
+#include <utility>
+
 namespace ddlsim::whatif {
 
 using plan::PipelineSchedule;
@@ -41,6 +43,14 @@ PipelinePlaces::PipelinePlaces(const Scenario& base, const std::optional<ShortMo
 const std::vector<LayerRange>& PipelinePlaces::of(const Split& split, const PlanSpace& space, plan::Lowerer& lowerer) {
   static const std::vector<LayerRange> none;
   const std::size_t positions = plan::positions_of(pipeline_of(split));
+  if (const std::vector<std::size_t>* cuts = space.timed_cuts_of(split)) {
+    std::vector<LayerRange>& places = timed_[*cuts];
+    if (!places.empty()) return places;
+    std::size_t first = 0;
+    for (const std::size_t cut : *cuts) places.push_back({std::exchange(first, cut), cut});
+    places.push_back({first, space.base().model->layers.size()});
+    return places;
+  }
   if (const auto found = alike_.find({positions, split.cut}); found != alike_.end()) return found->second;
   const ShapeKey shape{.tensor = split.tensor,
                        .context = split.context,
@@ -65,7 +75,7 @@ const std::vector<LayerRange>& PipelinePlaces::of(const Split& split, const Plan
 }
 
 std::size_t PipelinePlaces::number_of(const Split& split, const PlanSpace& space, plan::Lowerer& lowerer) {
-  if (split.cut == StageCut::kUsual && !same_for_all_) return 0;
+  if (split.cut == StageCut::kUsual && !same_for_all_ && space.timed_cuts_of(split) == nullptr) return 0;
   std::vector<std::size_t> ends;
   if (split.pipeline > 1) {
     for (const LayerRange& place : of(split, space, lowerer)) ends.push_back(place.end);

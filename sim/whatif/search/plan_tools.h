@@ -72,9 +72,10 @@ class PipelinePlaces {
   std::map<std::pair<std::size_t, StageCut>, std::vector<LayerRange>> alike_;  // by positions
   using OfShape = std::map<std::size_t, std::vector<LayerRange>>;              // likewise
   std::map<ShapeKey, OfShape> places_;
-  std::pair<const ShapeKey, OfShape>* last_ = nullptr;       // of these, that was asked for last
-  std::map<std::vector<std::size_t>, std::size_t> numbers_;  // of places, by where each ends
-  std::map<ShapeKey, std::optional<Cut>> cuts_;              // nothing: refused
+  std::map<std::vector<std::size_t>, std::vector<LayerRange>> timed_;  // by cuts (PlanSpace::timed_cuts_of)
+  std::pair<const ShapeKey, OfShape>* last_ = nullptr;                 // of these, that was asked for last
+  std::map<std::vector<std::size_t>, std::size_t> numbers_;            // of places, by where each ends
+  std::map<ShapeKey, std::optional<Cut>> cuts_;                        // nothing: refused
 };
 
 /// Over those before each, from none to all.
@@ -90,6 +91,7 @@ struct PlanTools {
   cost::PriceMemo prices;
   std::optional<ShortModel> shorter;
   PipelinePlaces places;
+  StageTimes stages;
   std::size_t kept_layers = 0;  // that were cut and priced: memory grows with them
 
   void keep_layers_of(const Scenario& job) { kept_layers += job.model->layers.size(); }
