@@ -86,7 +86,8 @@ constexpr auto kFrameworks = std::to_array<Framework>({
     {"tf-ps", "TensorFlow 1 parameter servers: variables in turn on co-located servers, gRPC, pulled when asked for",
      "strategy=ps; strategy.grouping=per-tensor; strategy.placement=round-robin; strategy.colocated=yes; "
      "strategy.pull_at_start=yes; ps.transport=grpc",
-     "tf.train.replica_device_setter; tf_cnn_benchmarks variable_update=parameter_server"},
+     "tf.train.replica_device_setter; tf_cnn_benchmarks variable_update=parameter_server, which places them by bytes: "
+     "strategy.placement=greedy"},
     {"tf-distributed-replicated",
      "tf_cnn_benchmarks variable_update=distributed_replicated: as tf-ps, gradients summed inside the node first",
      "strategy=ps; strategy.grouping=per-tensor; strategy.placement=round-robin; strategy.colocated=yes; "
