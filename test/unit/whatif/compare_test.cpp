@@ -43,7 +43,8 @@ TEST_CASE("compare: what cannot be of this job is skipped, with the reason", "[u
   REQUIRE(compared->alternatives.size() == 2);
   CHECK(compared->alternatives[1].name == "precision = bf16");
   REQUIRE(compared->skipped.size() == 1);
-  CHECK(compared->skipped.front() == "parallel.tensor = 3: 8 GPUs are not a multiple of tensor 3 times pipeline 1");
+  CHECK(compared->skipped.front() ==
+        "parallel.tensor = 3: layer 'attention_7': tensor degree 3 does not divide 16 heads");
   // Alone it is the answer.
   const auto alone = whatif::compare(catalog(), job(), std::vector<Change>{changes[1]});
   REQUIRE_FALSE(alone);
