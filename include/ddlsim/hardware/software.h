@@ -42,7 +42,7 @@ enum class SoftwareFeature : std::uint8_t {
   kRecurrent,        // 1 for models with LSTMs
   kVolta,            // of arithmetic alone: 1 for Volta
   kAda,              // 1 for chips that borrow Ampere's profiles with ten times its second cache: Ada, RTX Blackwell
-  kUltra,            // of arithmetic alone: 1 for Blackwell Ultra, whose clocks in lasting work no profile was measured at
+  kUltra,            // of arithmetic alone: 1 for Blackwell Ultra, whose clocks in lasting work nobody measured
   kEightBits,        // 1 for products of 8 bits and fewer
   kFourBits,         // and 1 more for those of 4
   kNoProfile,        // 1 for GPUs without a profile of their architecture

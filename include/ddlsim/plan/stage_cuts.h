@@ -21,8 +21,8 @@
 // the heaviest part that it made, or with the least weight that would have changed it.
 //
 // Source: none; the classical partition of a chain by a bound on the heaviest part (Bokhari 1988 and after).
-// Limits: every rank as fast as every other (PipeDream's partition for unequal ones: plan/partition.h). Who knows prices
-// has better cuts of CNNs and RNNs (plan/timed_cuts.h): whatif states them as a job's, for `lower` has no times.
+// Limits: every rank as fast as every other (PipeDream's partition for unequal ones: plan/partition.h). Who knows
+// prices has better cuts of CNNs and RNNs (plan/timed_cuts.h): whatif states them as a job's, for `lower` has no times.
 //
 // Worked example: pieces of 3, 1, 2, 2 shares in two parts. 4 | 4 is best; at a bound of 3.9 the last part takes 2 and
 // 2 would be 4 > 3.9 with it, so that nothing below 4 can do. A P40 (11.76 TFLOP/s, 346 GB/s) does 11.76e12 x 4 / 346e9
