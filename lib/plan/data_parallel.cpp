@@ -140,7 +140,7 @@ Expected<StepPlan> lower_data_parallel(const Job& job, const SplitModel& split, 
     const std::size_t before = plan.rows.size();
     for (Row& row : activation_rows(job, plan, split, 0, all, memo)) {
       if (row.after != kNoRow) row.after += before;
-      plan.rows.push_back(std::move(row));
+      plan.rows.push_back(row);
     }
   }
   add_memory(job, split, plan, memo);

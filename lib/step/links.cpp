@@ -10,8 +10,9 @@ namespace {
 /// Stages that share a server, and its port (plan::RankGroup::siblings are the ranks of one of them).
 std::int64_t stages_in_server(const plan::StepPlan& plan) {
   for (const plan::RankGroup& group : plan.groups) {
-    if (group.role == plan::GroupRole::kStagesAcross)
+    if (group.role == plan::GroupRole::kStagesAcross) {
       return std::max(plan.grid.gpus_per_node / group.siblings, std::int64_t{1});
+    }
   }
   return std::max<std::int64_t>(plan.grid.at(plan::Axis::kPipeline), 1);
 }

@@ -14,7 +14,6 @@ namespace ddlsim::cli {
 namespace {
 
 using whatif::Change;
-using whatif::Override;
 
 constexpr std::string_view kWhatIfExamples = R"(
 What stands before the first --vs is the job. Every --vs starts an alternative; its --set and flags change the job.

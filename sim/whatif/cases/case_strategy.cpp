@@ -327,8 +327,9 @@ std::vector<std::string> unread_exchange_words(const io::Case& one) {
     add("bucket_cap_mb", "counts for nothing (a number of MiB, of PyTorch's DistributedDataParallel)");
   }
   const bool averages = one.said("local_sgd") && !denies(one, "local_sgd") && one.said("local_sgd") != "1";
-  if (averages && !steps_between_averages(one))
+  if (averages && !steps_between_averages(one)) {
     add("local_sgd", "does not say after how many steps weights are averaged");
+  }
   const std::string family = architecture_family(one);
   const Framework* const way = find_framework(strategy_of(one, family));
   if (way != nullptr && has(way->settings, "collective.library=nccl")) {
