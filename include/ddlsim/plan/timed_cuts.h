@@ -52,8 +52,8 @@ struct SentBetween {
 };
 
 /// Cuts (as Parallel::cuts) of a model without blocks of attention in as many parts as the pipeline has, at most as
-/// many as layers. `within_blocks`: where cuts within blocks may be, the first layer among them; fewer than parts: before
-/// any layer.
+/// many as layers. `within_blocks`: where cuts within blocks may be, the first layer among them; fewer than parts:
+/// before any layer.
 [[nodiscard]] std::vector<std::size_t> timed_cuts(const CutPoints& points, std::span<const TimedLayer> layers,
                                                   const SentBetween& sent, const Pipeline& pipeline,
                                                   std::span<const std::size_t> within_blocks = {});

@@ -88,7 +88,7 @@ std::optional<std::string> stages_note(const Question& question, const answer::P
 
 std::optional<std::string> queueing_note(const Question& question, const answer::Prediction& prediction) {
   constexpr double kBusy = 0.5;  // of the step
-  if (question.fidelity != Fidelity::kAnalytic || !question.plan) return std::nullopt;
+  if (question.fidelity != answer::Fidelity::kAnalytic || !question.plan) return std::nullopt;
   const std::vector<plan::RankGroup>& groups = question.plan->groups;
   const bool across = std::any_of(groups.begin(), groups.end(), [](const plan::RankGroup& group) {
     return group.role == plan::GroupRole::kStagesAcross;
