@@ -36,8 +36,7 @@ bool has_layers(const workload::Model& model, std::int64_t layers) {
   const auto attention = std::count_if(model.layers.begin(), model.layers.end(), workload::is_attention);
   // A decoder's blocks attend twice.
   const bool named = attention == 0 && names(model.name, layers);
-  return named || recurrent == layers || recurrent == 2 * layers || attention == layers ||
-         attention == 3 * layers;
+  return named || recurrent == layers || recurrent == 2 * layers || attention == layers || attention == 3 * layers;
 }
 
 Expected<void> keep_first_layers(workload::Model& model, std::int64_t layers) {
