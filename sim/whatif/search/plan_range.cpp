@@ -219,9 +219,10 @@ Expected<Scenario> base_of(const io::Catalog& catalog, std::span<const Override>
   const Precision half = plan::half_precision(base->cluster.node.gpu);
   const bool open = !names(stated, "precision") && !base->model->measured;
   if (open && states_runs(stated)) {
-    notes.push_back(fmt::format("precision: nobody stated one; the plans are compared in {}, in which the runs are taken "
-                                "to have run",
-                                name_of(kPrecisions, base->precision)));
+    notes.push_back(
+        fmt::format("precision: nobody stated one; the plans are compared in {}, in which the runs are taken "
+                    "to have run",
+                    name_of(kPrecisions, base->precision)));
   } else if (open && half != Precision::kFp32) {
     const std::string name(name_of(kPrecisions, half));
     settings.push_back({"precision", name, {}});
