@@ -27,10 +27,10 @@ bool runs_other_code(const Scenario& a, const Scenario& b) {
          a.software_optimizer.get() != b.software_optimizer.get() || a.fusion != b.fusion;
 }
 
-/// Whether gradients are summed by another's code.
+/// Whether gradients are summed by another's code: its library, or the messages that it makes of them.
 bool exchanges_otherwise(const Scenario& a, const Scenario& b) {
-  const auto name = [](const Scenario& s) { return s.framework.substr(0, s.framework.find_first_of(" 0123456789")); };
-  return a.collective.kind.get() != b.collective.kind.get() || name(a) != name(b);
+  return a.collective.kind.get() != b.collective.kind.get() ||
+         plan::grouping_of(a.strategy) != plan::grouping_of(b.strategy);
 }
 
 }  // namespace

@@ -125,36 +125,32 @@ StageTimes::~StageTimes() = default;
 StageTimes::StageTimes(StageTimes&&) noexcept = default;
 StageTimes& StageTimes::operator=(StageTimes&&) noexcept = default;
 
-std::vector<std::size_t> StageTimes::cuts_of(const plan::Job& job) {
+StageTimes::Timed* StageTimes::timed_on(const plan::Job& one) {
   constexpr std::size_t kKept = 256;  // a bound of memory
-  // Interleaved parts wait for those beside them in ways that plan/timed_cuts.h does not count.
-  const bool follow = job.parallel.cuts.empty() && job.parallel.schedule != plan::PipelineSchedule::kInterleaved;
-  if (job.parallel.pipeline <= 1 || !follow || !is_cut_anywhere(*job.model)) return {};
-  const plan::Job one = on_one_gpu(job);
   const auto inputs = cost::price_inputs(one);
-  if (!inputs) return {};
+  if (!inputs) return nullptr;
   const hardware::SoftwareFactor factor = plan::gpu_time_factor_of(one);
   const Time launch_interval = plan::launch_interval_of(one) * one.gpu_time_factor;
   const double host = one.cuda_graphs ? 0.0 : one.gpu_time_factor.get();
   auto found = std::find_if(timed_.begin(), timed_.end(), [&](const Timed& timed) {
-    return timed.model == job.model && timed.inputs == *inputs && timed.fusion == job.fusion &&
+    return timed.model == one.model && timed.inputs == *inputs && timed.fusion == one.fusion &&
            timed.parallel == one.parallel && timed.factor == factor && timed.launch_interval == launch_interval &&
            timed.host == host;
   });
   if (found == timed_.end()) {
     plan::Lowerer lowerer;
     const auto plan = lowerer.passes(one);
-    if (!plan) return {};
+    if (!plan) return nullptr;
     const auto prices = cost::price_layers(one, *plan, {kInterval90Low, kInterval90High});
-    if (!prices) return {};
+    if (!prices) return nullptr;
     const std::vector<workload::Layer>& layers = *plan->classes.front().chunk.layers;
     plan::CutPoints points = plan::cut_points_of(workload::blocks_of(layers), plan::loads_of(layers));
     std::vector<DataSize> sent = sent_before(one, layers, points);
     if (timed_.size() == kKept) timed_.pop_back();
-    timed_.push_front({.model = job.model,
+    timed_.push_front({.model = one.model,
                        .gpu = std::make_shared<const hardware::Gpu>(*inputs->gpu),
                        .inputs = *inputs,
-                       .fusion = job.fusion,
+                       .fusion = one.fusion,
                        .parallel = one.parallel,
                        .factor = factor,
                        .launch_interval = launch_interval,
@@ -168,6 +164,15 @@ std::vector<std::size_t> StageTimes::cuts_of(const plan::Job& job) {
     found = timed_.begin();
     found->inputs.gpu = found->gpu.get();
   }
+  return &*found;
+}
+
+std::vector<std::size_t> StageTimes::cuts_of(const plan::Job& job) {
+  // Interleaved parts wait for those beside them in ways that plan/timed_cuts.h does not count.
+  const bool follow = job.parallel.cuts.empty() && job.parallel.schedule != plan::PipelineSchedule::kInterleaved;
+  if (job.parallel.pipeline <= 1 || !follow || !is_cut_anywhere(*job.model)) return {};
+  Timed* const found = timed_on(on_one_gpu(job));
+  if (found == nullptr) return {};
   const plan::Pipeline pipeline{.schedule = job.parallel.schedule,
                                 .stages = job.parallel.pipeline,
                                 .virtual_stages = job.parallel.virtual_stages,

@@ -35,6 +35,8 @@ class StageTimes {
 
  private:
   struct Timed;
+  /// What was priced for a job on one GPU, or is now; null where it has no price.
+  [[nodiscard]] Timed* timed_on(const plan::Job& one);
   std::deque<Timed> timed_;
 };
 

@@ -173,6 +173,20 @@ TEST_CASE("nccl: TCP sockets reach at most 32 Gb/s of a port", "[unit][cost]") {
   CHECK(effective_rates(c, stated).provenance == Provenance::kAnalytic);
 }
 
+TEST_CASE("nccl: switches of two servers are no faster than those of one", "[unit][cost]") {
+  Communicator one = ddlsim::test::hopper(1);
+  Communicator two = ddlsim::test::hopper(2);
+  one.memory = two.memory = gigabytes_per_second(3350);
+  CollectiveLibrary switches;
+  switches.algorithm = CollectiveAlgorithm::kNvls;
+  CollectiveLibrary trees;
+  trees.algorithm = CollectiveAlgorithm::kNvlsTree;
+  for (const double size : {1.0, 4.0, 16.0, 64.0}) {
+    CHECK(time_us(two, trees, primitives::CollectiveOp::kAllReduce, gigabytes(size)) >=
+          time_us(one, switches, primitives::CollectiveOp::kAllReduce, gigabytes(size)));
+  }
+}
+
 TEST_CASE("nccl: the switch of a Hopper node reduces", "[unit][cost]") {
   Communicator c = ampere();
   c.generation = GpuGeneration::kHopper;

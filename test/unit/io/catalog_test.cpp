@@ -373,6 +373,14 @@ TEST_CASE("catalog: profiles near a GPU are its own, then its architecture's by 
   CHECK(near[1].peak.fp32 == teraflops_per_second(14));
   CHECK(near[1].memory_bandwidth == gigabytes_per_second(900));
   CHECK(data->profiles_near(data->gpu("mi300x").value()).value().empty());
+  // Of the same memory and FP32 rate as B300, GB200 is B200's chip, as its tensor cores show.
+  const auto first_of = [&](const char* id) {
+    const auto near_it = data->profiles_near(data->gpu(id).value()).value();
+    return near_it.empty() ? "" : near_it.front().profile->id;
+  };
+  CHECK(first_of("gb200-186gb") == "b200-sxm-180gb");
+  CHECK(first_of("b300-sxm-288gb") == "b300-sxm-288gb");
+  CHECK(data->profiles_near(data->gpu("gb300-288gb").value()).value().at(1).profile->id == "b300-sxm-288gb");
 }
 
 TEST_CASE("catalog: a GPU that runs another architecture's kernels borrows its profiles, behind its own's",

@@ -1,4 +1,5 @@
 // Where a pipeline cuts a model, and who gets what.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "ddlsim/plan/lower.h"
@@ -141,6 +142,25 @@ TEST_CASE("stages: a rank of several parts has their layers one after the other"
   CHECK(dual.classes[0].parts[1].layer == dual.classes[1].parts[0].layer);
   CHECK(dual.groups.front().ranks == 2);
   CHECK(dual.classes[0].memory.weights == dual.classes[1].memory.weights);
+}
+
+TEST_CASE("stages: a cut within a block sends what its residual sum reads as well", "[unit][plan]") {
+  const auto sent = [](Builder model, std::size_t cut) {
+    Job job = model.job(2);
+    job.parallel.cuts = {cut};
+    const StepPlan plan = lower(job).value();
+    const auto row = std::find_if(plan.rows.begin(), plan.rows.end(), [](const Row& one) {
+      return one.op == primitives::CollectiveOp::kSendRecv && one.ready.at == Moment::kForward;
+    });
+    return row->size.in(bytes) / activation_size(job.precision).in(bytes) / static_cast<double>(job.batch);
+  };
+  const Builder two = Builder().bottleneck(16).bottleneck(16);
+  CHECK(sent(two, 3) == 16 * 64);            // between blocks
+  CHECK(sent(two, 1) == 16 * 16 + 16 * 64);  // behind the narrow product
+  CHECK(sent(two, 4) == 16 * 16 + 16 * 64);
+  Builder plain;  // nothing is added up
+  plain.add(Linear{.out = 16}, {16, 64}).add(Linear{.out = 64}, {16, 16});
+  CHECK(sent(plain, 1) == 16 * 16);
 }
 
 TEST_CASE("stages: versions of weights and micro-batches in flight are in memory", "[unit][plan]") {

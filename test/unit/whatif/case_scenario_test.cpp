@@ -252,6 +252,12 @@ TEST_CASE("case: the server is the one that fits what is said", "[unit][whatif]"
   CHECK(said(one, "node") == "p2.8xlarge");
   one.total_gpus = 7;
   CHECK(said(one, "node") == "error: 7 GPUs in all are not 2 nodes of 8");
+  // B300 have no server of their own here; B200 are alike.
+  one.gpu = "B300";
+  one.intra_interconnect.clear();
+  one.gpus_per_node = one.total_gpus = 8;
+  one.nodes = 1;
+  CHECK(said(one, "node") == "dgx-b200");
 }
 
 TEST_CASE("case: superchips with Blackwell GPUs are racks of 72", "[unit][whatif]") {

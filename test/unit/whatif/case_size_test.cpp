@@ -27,6 +27,7 @@ TEST_CASE("case: images of another size have layers of other sizes", "[unit][wha
   CHECK(images("224") == "ResNet-50 v1.5");
   CHECK(images("224x224") == "ResNet-50 v1.5");
   CHECK(images("448") == "ResNet-50 v1.5 at 448 x 448");
+  CHECK(images("1281167") == "ResNet-50 v1.5");  // how many there are: MLPerf's input_size
   CHECK(images("360 x 720") == "ResNet-50 v1.5 at 360 x 720");
   // Networks for small images are others.
   CHECK(images("32") == "error: images of 32 pixels a side; 'ResNet-50 v1.5' is known for 224 x 224");

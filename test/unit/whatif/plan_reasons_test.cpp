@@ -1,4 +1,5 @@
-// What a search says of a model that fits in none of its plans.
+// What a search says of its best plan, and of a model that fits in none.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -6,10 +7,13 @@
 #include "catalog.h"
 #include "chosen_plan.h"
 #include "ddlsim/whatif/plan_search.h"
+#include "overrides.h"
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
+using ddlsim::test::chosen;
 using ddlsim::test::no_time;
+using ddlsim::test::overrides;
 using ddlsim::test::refused_plan;
 using namespace ddlsim::whatif;
 using Catch::Matchers::Contains;
@@ -49,4 +53,18 @@ TEST_CASE("plan reasons: numbers of servers are tried that degrees divide", "[un
   const auto late = search_plans(catalog(), large, {.limit = seconds(12)}, clock);
   REQUIRE_FALSE(late);
   CHECK_THAT(to_string(late.error()), !Contains("was tried is enough"));
+}
+
+TEST_CASE("plan reasons: why the best wins, and what would change it", "[unit][whatif]") {
+  const auto choice =
+      chosen(overrides("model gpt2; node dgx-a100; nodes 2; gpus_per_node 4; network 10 Gb/s; gpu.memory_size 9 GB; "
+                       "global_batch 8; parallel.context 1; parallel.recompute none; parallel.sequence no; "
+                       "parallel.schedule 1f1b"),
+             {.explain = true});
+  CHECK(choice.why.size() == choice.next.size());
+  REQUIRE_FALSE(choice.sensitivity.empty());
+  const auto faster = std::find_if(choice.sensitivity.begin(), choice.sensitivity.end(),
+                                   [](const auto& one) { return one.change == "network twice as fast"; });
+  REQUIRE(faster != choice.sensitivity.end());
+  CHECK(faster->step_time <= choice.best.prediction.step_time);
 }

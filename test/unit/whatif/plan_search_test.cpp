@@ -476,17 +476,6 @@ TEST_CASE("plan search: what is forgotten to save memory changes no answer", "[u
   for (std::size_t i = 0; i < whole.next.size(); ++i) CHECK(forgetful.next[i].plan == whole.next[i].plan);
 }
 
-TEST_CASE("plan search: why the best wins, and what would change it", "[unit][whatif]") {
-  const auto settings = job({{"nodes", "2", {}}, {"network", "10 Gb/s", {}}, {"gpu.memory_size", "9 GB", {}}});
-  const answer::PlanChoice choice = found(settings, {.explain = true});
-  CHECK(choice.why.size() == choice.next.size());
-  REQUIRE_FALSE(choice.sensitivity.empty());
-  const auto faster = std::find_if(choice.sensitivity.begin(), choice.sensitivity.end(),
-                                   [](const auto& one) { return one.change == "network twice as fast"; });
-  REQUIRE(faster != choice.sensitivity.end());
-  CHECK(faster->step_time <= choice.best.prediction.step_time);
-}
-
 TEST_CASE("plan search: chunks of unequal blocks, where no number of them is equal", "[unit][whatif]") {
   const TinyTransformer seven(false, 7);  // on two stages neither 7 blocks nor 9 with the ends
   const std::vector<Override> settings = seven.on(

@@ -78,7 +78,8 @@ TEST_CASE("ratio: what differs beside counts adds its spread", "[unit][whatif]")
   CHECK(with(job(overrides("precision fp16"))) == Approx(spread(ChangeKind::kPrecision)));
   CHECK(with(job(overrides("strategy ps"))) == Approx(spread(ChangeKind::kStrategy)));
   // The same sum by another library or framework.
-  CHECK(with(job(overrides("strategy pytorch-ddp"))) == Approx(0.075));
+  CHECK(with(job(overrides("strategy horovod"))) == Approx(0.075));
+  CHECK(with(job(overrides("strategy pytorch-ddp"))) == 0);  // what the job has, under another name
   CHECK(with(job(overrides("collective.library mpi"))) == Approx(0.075));
   CHECK(with(job(overrides("gpu a100-sxm4-40gb; precision fp16"))) ==
         Approx(std::hypot(spread(ChangeKind::kGpu), spread(ChangeKind::kPrecision))));
