@@ -395,7 +395,7 @@ plan::Job on_servers(plan::Job job, std::int64_t nodes) {
   return job;
 }
 
-constexpr std::int64_t kMostServersTried = 4096;
+constexpr std::int64_t kMostServersToFit = 4096;
 
 /// The fewest servers whose GPUs make whole replicas; others are as many times more.
 std::int64_t servers_of_replicas(const plan::Job& job) {
@@ -408,8 +408,8 @@ std::optional<std::int64_t> fewest_servers(const plan::Job& larger, Trials& tria
   const std::int64_t whole = servers_of_replicas(larger);
   const auto fits = [&](std::int64_t times) { return trials.fit(on_servers(larger, times * whole)); };
   std::int64_t high = 1;
-  while (high * whole <= kMostServersTried && !fits(high)) high *= 2;
-  if (high * whole > kMostServersTried) return std::nullopt;
+  while (high * whole <= kMostServersToFit && !fits(high)) high *= 2;
+  if (high * whole > kMostServersToFit) return std::nullopt;
   std::int64_t low = high / 2;  // does not fit
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
@@ -424,7 +424,7 @@ FittingChanges taken_by(const plan::Job& job, FittingChanges taken, const Fittin
     taken.push_back(change);
     plan::Job larger = changed_by(job, taken);
     larger.cluster.nodes = servers_of_replicas(larger);
-    while (2 * larger.cluster.nodes <= kMostServersTried) larger.cluster.nodes *= 2;
+    while (2 * larger.cluster.nodes <= kMostServersToFit) larger.cluster.nodes *= 2;
     if (!trials.needed_by(larger)) taken.pop_back();
   }
   return taken;

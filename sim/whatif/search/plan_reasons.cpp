@@ -298,7 +298,7 @@ std::int64_t fewest_nodes(const PlanSpace& space) {
 }
 
 /// The largest number of servers that is looked at.
-constexpr std::int64_t kMostServersTried = 1 << 14;
+constexpr std::int64_t kMostServersNamed = 1 << 14;
 
 /// How often 2 divides it: degrees are powers of two, more often than not.
 int twos_in(std::int64_t number) { return std::countr_zero(static_cast<std::uint64_t>(number)); }
@@ -313,7 +313,7 @@ std::vector<std::int64_t> likely_numbers(const PlanSpace& space, std::int64_t fi
   std::vector<std::int64_t> numbers;
   for (std::int64_t odd = 1; odd < kMostOdd; odd += 2) {
     if (odd != 3 && space.global_batch() % odd != 0) continue;
-    for (std::int64_t n = unit * odd; n <= kMostServersTried; n *= 2) {
+    for (std::int64_t n = unit * odd; n <= kMostServersNamed; n *= 2) {
       if (n >= first) numbers.push_back(n);
     }
   }
@@ -366,7 +366,7 @@ std::string SmallestCluster::not_found() const {
     return fmt::format(
         "no number of these servers up to {} that was tried is enough (powers of two, and a few times "
         "them): {}",
-        to_text(kMostServersTried), kHelp);
+        to_text(kMostServersNamed), kHelp);
   }
   return fmt::format("how many of these servers are enough was not found in {} (--limit): {}",
                      to_text(clock_() - begin_), kHelp);
