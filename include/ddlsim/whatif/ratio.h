@@ -27,8 +27,8 @@
 // added.
 //
 // Worked example (test): a network of twice the rate takes communication's share of a step from 0.5 to 0.4. With s_g
-// 0.247 and the prior of communication 0.21 (run_posterior.h), s = 0.1 sqrt(0.21^2 + 0.247^2) = 0.0325: 1.25 times as
-// fast is 1.19 to 1.32. And without full recomputation, 1.27 times as fast: s = 0.247 ln 1.27 = 0.0590, 1.15 to 1.40.
+// 0.243 and the prior of communication 0.21 (run_posterior.h), s = 0.1 sqrt(0.21^2 + 0.243^2) = 0.0321: 1.25 times as
+// fast is 1.19 to 1.32. And without full recomputation, 1.27 times as fast: s = 0.243 ln 1.27 = 0.0581, 1.15 to 1.40.
 // Where nobody says what drives the networks, a comparison's interval also holds the ratio with the other transport.
 //
 // Limits: deviations are of published rows of training steps, most of them on NVIDIA's GPUs; normal, though pairs of

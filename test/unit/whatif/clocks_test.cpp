@@ -77,3 +77,19 @@ TEST_CASE("clocks: how many passes a step has says nothing of them", "[unit][wha
   };
   CHECK(slowdown("1") == slowdown("4"));
 }
+
+TEST_CASE("clocks: a B200's products under lasting load, of short calls the share that was measured",
+          "[unit][whatif]") {
+  const auto b200 = [](const char* precision) {
+    return resolve(catalog(),
+                   overrides("model llama_3_2_1b; node dgx-b200; gpus_per_node 1; batch 8; precision {}", precision))
+        .value();
+  };
+  const hardware::Gpu gpu = b200("bf16").cluster.node.gpu;
+  const ComputeRate short_calls = teraflops_per_second(1516);
+  const cost::DrawnByPass products{.arithmetic = *gpu.draw->at(Precision::kBf16) * (short_calls * seconds(1)),
+                                   .compute = seconds(1)};
+  CHECK(cost::sustained_clocks(products, *gpu.draw, gpu.tdp).slowdown == Approx(1516.0 / 1103).epsilon(0.002));
+  CHECK(clocks_of(b200("bf16")).slowdown > 1.1);
+  CHECK(clocks_of(b200("fp8")).drawn == Power::zero());  // nobody measured
+}
