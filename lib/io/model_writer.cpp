@@ -93,6 +93,8 @@ struct KeyWriter {
     keys.size("out", op.out);
     keys.flag_unless("bias", op.bias, true);
     keys.flag_unless("tied", op.tied, false);
+    keys.size_unless("groups", op.groups, 1);
+    keys.flag_unless("whole", op.whole, false);
   }
   void operator()(const workload::Pool& op) const {
     keys.pair("kernel", op.kernel);
@@ -135,6 +137,8 @@ struct KeyWriter {
     keys.flag_unless("causal", op.causal, false);
     keys.size_unless("chunk", op.chunk, 0);
     keys.flag_unless("sinks", op.sinks, false);
+    keys.size_unless("pooled", op.pooled, 0);
+    keys.size_unless("pooled_keep", op.pooled_keep, 0);
   }
   void operator()(const workload::Experts& op) const {
     keys.size("experts", op.experts);
@@ -151,6 +155,7 @@ struct KeyWriter {
     keys.size("heads", op.heads);
     keys.size("width", op.width);
     keys.size("keep", op.keep);
+    keys.size_unless("pooled", op.pooled, 1);
   }
   void operator()(const workload::HostWork& op) const { keys.time_unless_zero("time", op.time); }
   void operator()(const workload::LinearAttention& op) const {

@@ -48,8 +48,11 @@ Op make_convolution(OpReader& keys) {
 }
 
 Op make_linear(OpReader& keys) {
-  return workload::Linear{
-      .out = keys.size("out"), .bias = keys.map().flag_or("bias", true), .tied = keys.map().flag_or("tied", false)};
+  return workload::Linear{.out = keys.size("out"),
+                          .bias = keys.map().flag_or("bias", true),
+                          .tied = keys.map().flag_or("tied", false),
+                          .groups = keys.size_or("groups", 1),
+                          .whole = keys.map().flag_or("whole", false)};
 }
 
 Op make_lstm(OpReader& keys) {
@@ -72,7 +75,9 @@ Op make_grouped_attention(OpReader& keys) {
                                     .window = keys.size_or("window", 0),
                                     .causal = keys.map().flag_or("causal", false),
                                     .chunk = keys.size_or("chunk", 0),
-                                    .sinks = keys.map().flag_or("sinks", false)};
+                                    .sinks = keys.map().flag_or("sinks", false),
+                                    .pooled = keys.size_or("pooled", 0),
+                                    .pooled_keep = keys.size_or("pooled_keep", 0)};
 }
 
 Op make_experts(OpReader& keys) {
@@ -88,7 +93,10 @@ Op make_causal_conv(OpReader& keys) {
 }
 
 Op make_index_scores(OpReader& keys) {
-  return workload::IndexScores{.heads = keys.size("heads"), .width = keys.size("width"), .keep = keys.size("keep")};
+  return workload::IndexScores{.heads = keys.size("heads"),
+                               .width = keys.size("width"),
+                               .keep = keys.size("keep"),
+                               .pooled = keys.size_or("pooled", 1)};
 }
 
 Op make_host_work(OpReader& keys) { return workload::HostWork{keys.map().quantity<dimension::kTime>("time")}; }

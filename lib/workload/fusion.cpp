@@ -317,7 +317,7 @@ bool has_single_operations(const Layer& layer) {
 
 bool comes_apart(const Layer& layer) {
   const auto* op = layer.op ? std::get_if<GroupedAttention>(&*layer.op) : nullptr;
-  if (op == nullptr || op->chunk > 0) return false;
+  if (op == nullptr || op->chunk > 0 || op->pooled > 0) return false;
   if (op->value_width != 0 && op->value_width != op->width) return false;
   // Of a ring's share of the keys there is less work than its operator says.
   const auto whole = layer_of(*op, layer.in, layer.name);

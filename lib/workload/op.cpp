@@ -127,16 +127,30 @@ struct LayerRules {
     if (in.empty()) return misfit("linear", in, "it needs at least one size");
     made.out = in;
     made.out.back() = op.out;
-    const std::int64_t weights = count.product({in.back(), op.out});
+    if (op.groups < 1 || in.back() % op.groups != 0 || op.out % op.groups != 0) {
+      return misfit("linear", in,
+                    fmt::format("{} groups do not divide {} inputs and {} outputs", op.groups, in.back(), op.out));
+    }
+    const std::int64_t out = op.out / op.groups;  // of a group
+    const std::int64_t weights = count.product({in.back(), out});
     const std::int64_t input = count.elements(in);
     set_gemm(made.layer, count,
-             {.forward_work = Counter::work({2, input, op.out}),
+             {.forward_work = Counter::work({2, input, out}),
               .input = input,
               .output = count.elements(made.out),
               .weights = weights});
     if (!op.tied) made.layer.parameters.push_back(weights);
     if (op.bias) made.layer.parameters.push_back(op.out);
-    set_kernels(made.layer, {.m = input / in.back(), .n = op.out, .k = in.back()});
+    const std::int64_t rows = input / in.back();
+    if (op.groups == 1) {
+      set_kernels(made.layer, {.m = rows, .n = op.out, .k = in.back()});
+    } else {
+      constexpr primitives::BatchScales kRows = primitives::BatchScales::kM;
+      const std::int64_t inputs = in.back() / op.groups;
+      made.layer.forward = {{primitives::Gemm{op.groups, rows, out, inputs, kRows}}};
+      made.layer.backward = {{primitives::Gemm{op.groups, rows, inputs, out, kRows}},
+                             {primitives::Gemm{op.groups, out, inputs, rows, primitives::BatchScales::kK}}};
+    }
     if (op.bias) add_bias_gradient(made.layer, count.elements(made.out), count);
     return {};
   }

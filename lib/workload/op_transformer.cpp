@@ -6,6 +6,17 @@
 namespace ddlsim::workload {
 namespace {
 
+/// Keys of `pooled` rows each that queries of `rows` rows look at, at most `keep` of them each: the sum over queries.
+std::int64_t pooled_pairs(std::int64_t rows, std::int64_t pooled, std::int64_t keep, Counter& count) {
+  const std::int64_t all = rows / pooled;
+  const std::int64_t most = std::min(keep, all);
+  // `pooled` queries see 0, 1, ..., all - 1 each, and those of the last block `all`, as far as they look.
+  const std::int64_t rising = std::max<std::int64_t>(std::min(most, all - 1), 0);
+  const std::int64_t level = std::max<std::int64_t>(all - 1 - rising, 0);
+  const std::int64_t blocks = count.sum({count.product({rising, rising + 1}) / 2, count.product({level, most})});
+  return count.sum({count.product({pooled, blocks}), count.product({rows - all * pooled + 1, most})});
+}
+
 /// Pairs of a query and a key that look at each other.
 std::int64_t pairs_in(const GroupedAttention& op, std::int64_t rows, Counter& count) {
   const std::int64_t window = op.window == 0 ? rows : std::min(op.window, rows);
@@ -76,7 +87,13 @@ Expected<void> attention_layer(const GroupedAttention& op, const Shape& in, Laye
   const std::int64_t value_width = op.value_width == 0 ? op.width : op.value_width;
   const std::int64_t rows = in[0];
   const std::int64_t values = count.product({op.heads, value_width});
-  const std::int64_t pairs = pairs_of(op, rows, count);
+  if (op.pooled < 0 || (op.pooled > 0 && (!op.causal || op.chunk > 0))) {
+    return misfit("grouped_attention", in, "pooled keys need causal attention without chunks");
+  }
+  const std::int64_t beside = op.pooled == 0 ? 0 : rows / op.pooled;  // keys
+  const std::int64_t keep = op.pooled_keep == 0 ? beside : std::min(op.pooled_keep, beside);
+  const std::int64_t pairs =
+      count.sum({pairs_of(op, rows, count), op.pooled == 0 ? 0 : pooled_pairs(rows, op.pooled, keep, count)});
   made.out = {rows, values};
   Layer& layer = made.layer;
   layer.forward_work = Counter::work({2, pairs, count.sum({queries, values})});
@@ -84,7 +101,8 @@ Expected<void> attention_layer(const GroupedAttention& op, const Shape& in, Laye
   layer.backward_work = Counter::work({2, pairs, count.sum({count.product({3, queries}), count.product({2, values})})});
   // Queries, keys, values and the output; backward reads them and the output's gradient, and writes the other three.
   const std::int64_t kv = count.product({kv_heads, count.sum({op.width, value_width})});
-  layer.forward_elements = count.product({rows, count.sum({queries, kv, values})});
+  layer.forward_elements =
+      count.sum({count.product({rows, count.sum({queries, kv, values})}), count.product({beside, kv})});
   layer.backward_elements = count.sum({count.product({2, layer.forward_elements}), count.product({rows, op.heads})});
   // The output, and the logarithm of each query's sum of exponentials.
   layer.saved_elements = count.product({rows, count.sum({values, op.heads})});
@@ -94,13 +112,14 @@ Expected<void> attention_layer(const GroupedAttention& op, const Shape& in, Laye
   // Chunks look at nothing outside of them, as heads do.
   const std::int64_t length = op.chunk == 0 ? rows : std::min(op.chunk, rows);
   const std::int64_t chunks = length == 0 ? 1 : (rows + length - 1) / length;
+  const std::int64_t looked_at = count.sum({op.window, keep});  // by the last query
   primitives::AttentionShape shape{.queries = length,
                                    .keys = length,
                                    .heads = count.product({op.heads, chunks}),
                                    .kv_heads = count.product({kv_heads, chunks}),
                                    .width = op.width,
                                    .value_width = value_width,
-                                   .window = op.window < length ? op.window : 0,
+                                   .window = op.window > 0 && looked_at < length ? looked_at : 0,
                                    .causal = op.causal};
   layer.forward = {{primitives::FusedAttention{layer.forward_work, layer.forward_elements, shape}}};
   shape.pass = primitives::AttentionPass::kBackward;
@@ -169,14 +188,16 @@ Expected<void> index_scores_layer(const IndexScores& op, const Shape& in, LayerA
   if (in.size() != 2 || in[1] != queries) {
     return misfit("index_scores", in, fmt::format("it needs [rows, heads * width], so [rows, {}]", queries));
   }
+  if (op.pooled < 1) return misfit("index_scores", in, "a key stands for one row at least");
   const std::int64_t rows = in[0];
-  const std::int64_t keep = std::min(op.keep, rows);
+  const std::int64_t keys = rows / op.pooled;
+  const std::int64_t keep = std::min(op.keep, keys);
   made.out = {rows, keep};
   Layer& layer = made.layer;
-  // rows (rows + 1) / 2 pairs, as a product of whole sizes.
+  // rows (rows + 1) / 2 pairs, as a product of whole sizes; of pooled keys nearly so.
   const std::int64_t m = rows % 2 == 0 ? rows / 2 : rows;
-  const std::int64_t n = rows % 2 == 0 ? rows + 1 : (rows + 1) / 2;
-  const std::int64_t pairs = count.product({m, n});
+  const std::int64_t n = op.pooled > 1 ? std::max<std::int64_t>(keys, 1) : rows % 2 == 0 ? rows + 1 : (rows + 1) / 2;
+  const std::int64_t pairs = op.pooled > 1 ? pooled_pairs(rows, op.pooled, keys, count) : count.product({m, n});
   layer.forward_work = Counter::work({2, pairs, queries});
   layer.backward_work = Counter::work({4, pairs, queries});
   const std::int64_t inputs = count.product({rows, count.sum({queries, op.width, op.heads})});

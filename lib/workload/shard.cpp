@@ -187,6 +187,13 @@ class TensorCut {
   Expected<void> cut(Linear& linear, Shape& in, Shard& shard, const Layer& layer) {
     const bool reads_part =
         part_ && part_->used && !in.empty() && in.back() == part_->width && rows_of(in) == part_->rows;
+    if (linear.whole) return on_rows(in, shard);
+    if (reads_part && linear.groups > 1) {  // every rank has groups of its own
+      part_ = Part{linear.out, true, rows_of(in), {linear.out}};
+      if (auto groups = divide(linear.groups, "groups"); !groups) return groups;
+      if (auto outputs = divide(linear.out, "outputs"); !outputs) return outputs;
+      return divide(in.back(), "inputs");
+    }
     if (reads_part && !around_.gated(at_)) {
       part_.reset();
       sum_output(shard, layer.output_elements, true);

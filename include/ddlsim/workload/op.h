@@ -14,9 +14,11 @@
 //   add/multiply  two inputs; the gradient of a fork is summed, 3E
 // Transformers of today (heads h of width w, values of width v, pairs p of query and key):
 //   grouped_attention  one kernel: 2 p h (w + v) FLOPs, backward 2 p h (3w + 2v), as it makes the scores again; p is
-//                      rows^2, causal rows (rows + 1) / 2, with a window or in chunks less
+//                      rows^2, causal rows (rows + 1) / 2, with a window or in chunks less; with `pooled` n query t has
+//                      min(floor(t / n), pooled_keep) more (DeepSeek-V4's compressed keys, transformers' deepseek_v4)
 //   experts            2 * rows * active * 3 * in * width (2 when not gated); all experts' weights are gradient tensors
-//   index_scores       2 h w rows (rows + 1) / 2; scores are written and read by the choice
+//   index_scores       2 h w p, p the sum of floor(t / pooled): rows (rows + 1) / 2 of single rows; scores are written
+//                      and read by the choice
 //   linear_attention   per chunk of c rows, n = width, v = value_width: Mamba-2 (Dao and Gu 2024, arXiv 2405.21060, 6):
 //                      2 c c n per key head (queries by keys), and per head 2 c c v (by values), 2 c n v twice (state
 //                      made, state read). The delta rule (Yang et al. 2024, arXiv 2412.06464), per head: 2 c c n twice
@@ -62,7 +64,9 @@ struct Convolution {
 struct Linear {
   std::int64_t out = 0;
   bool bias = true;
-  bool tied = false;  // the weight is another layer's: no parameter of its own
+  bool tied = false;        // the weight is another layer's: no parameter of its own
+  std::int64_t groups = 1;  // so many parts of the input, each with the same share of the outputs of its own
+  bool whole = false;       // no framework cuts it over tensor ranks: each makes all of it
 };
 struct BatchNorm {};
 struct LayerNorm {};
@@ -134,6 +138,8 @@ struct GroupedAttention {
   bool causal = false;           // a query looks at no key after its own
   std::int64_t chunk = 0;        // rows in blocks of so many, which look at nothing outside their own; 0: one block
   bool sinks = false;            // a trained logit per head beside the scores
+  std::int64_t pooled = 0;       // causal: beside these a key for each so many rows up to the query's; 0: none
+  std::int64_t pooled_keep = 0;  // of those a query looks at so many; 0: at all
 };
 /// Mixture of experts: each row goes through `active` of the experts; the router is a linear layer of its own.
 struct Experts {
@@ -165,8 +171,9 @@ struct LinearAttention {
 /// query by every key before it, in every one of its own heads.
 struct IndexScores {
   std::int64_t heads = 1;
-  std::int64_t width = 0;  // of a head
-  std::int64_t keep = 0;   // keys that a query chooses
+  std::int64_t width = 0;   // of a head
+  std::int64_t keep = 0;    // keys that a query chooses
+  std::int64_t pooled = 1;  // rows that a key stands for
 };
 
 /// What the CPU does with every sample, in forward, while the GPU waits: proposals sorted out, targets drawn. It takes

@@ -65,6 +65,9 @@ class HybridReader {
   void begin() { stack_.table(vocabulary_, hidden_, "embed_tokens"); }
   Family end(const char* norm) {
     stack_.add("rmsnorm", wl::RmsNorm{}, norm);
+    return end_normed();
+  }
+  Family end_normed() {
     stack_.add("linear", wl::Linear{.out = vocabulary_, .bias = false, .tied = tied_}, "lm_head");
     stack_.add("softmax", wl::pointwise("softmax"), "loss");
     Family family = family_of_tokens(stack_.rows());
@@ -315,23 +318,154 @@ class NemotronH : HybridReader {
   wl::Experts experts_;
 };
 
+/// DeepSeek-V4 (transformers' modular_deepseek_v4.py; DeepSeek's own code has the same parts). The residual is several
+/// streams, of which hyper-connections make a block's input and to which they add its output. One key, which is its own
+/// value, serves all heads. Beside a window a query looks at keys pooled over several rows: at ratio 4 over overlapping
+/// blocks, of which an indexer chooses; at larger ones at all. Heads' outputs go through a product of their group.
+/// Not counted: three scales of each hyper-connection, and that pooled keys have fewer rows where they are normed.
+class DeepseekV4 : HybridReader {
+ public:
+  DeepseekV4(ConfigReader& config, const Request& request) : HybridReader(config, request) {
+    streams_ = config.size("hc_mult");
+    width_ = config.size("head_dim");
+    window_ = config.size("sliding_window");
+    query_rank_ = config.size("q_lora_rank");
+    output_rank_ = config.size("o_lora_rank");
+    groups_ = config.size("o_groups");
+    if (heads_ % groups_ != 0) {
+      config.report("o_groups", fmt::format("is {}, which does not divide 'num_attention_heads', {}", groups_, heads_));
+    }
+    if (kv_heads_ != 1) {
+      config.report("num_key_value_heads", fmt::format("is {}, where deepseek_v4 has one key for all heads", kv_heads_),
+                    {}, ErrorCode::kUnsupported);
+    }
+    const std::int64_t more = config.size_or("num_nextn_predict_layers", 0, {0, kMostBlocks});
+    ratios_ = config.counts("compress_ratios");
+    const auto count = static_cast<std::int64_t>(ratios_.size());
+    if (ratios_.empty()) config.report("compress_ratios", "is missing", {"rows of a compressed key, of each block"});
+    if (!ratios_.empty() && count != blocks_ && count != blocks_ + more) {
+      config.report("compress_ratios", fmt::format("has {} items for {} blocks", count, blocks_));
+      ratios_.clear();
+    }
+    if (std::find(ratios_.begin(), ratios_.end(), kIndexed) != ratios_.end()) {
+      indexer_ = {.heads = config.size("index_n_heads"),
+                  .width = config.size("index_head_dim"),
+                  .keep = config.size("index_topk"),
+                  .pooled = kIndexed};
+    }
+    experts_ = experts("n_routed_experts", "moe_intermediate_size", true);
+    shared_ = experts_.width * config.size_or("n_shared_experts", 0, {0, kMostExperts});
+    if (more > 0) {
+      notes_.push_back(fmt::format("The multi-token-prediction module ({} block) is left out.", more));
+    }
+    notes_.emplace_back("The indexer is trained with the rest, and attention reads the keys it keeps.");
+    notes_.emplace_back("A hyper-connection's normalisation of its streams' weights is one kernel, as DeepSeek's is.");
+  }
+
+  Family build() {
+    begin();
+    stack_.add_on({wide()}, "scale", wl::pointwise("scale"), "streams");
+    for (std::size_t block = 0; block < static_cast<std::size_t>(blocks_) && !config_.failed(); ++block) {
+      collapse("attention_hc", (2 + streams_) * streams_);
+      stack_.add_on({hidden_}, "rmsnorm", wl::RmsNorm{}, "input_layernorm");
+      add_attention(ratios_[block]);
+      stack_.add_on({wide()}, "add", wl::Combine{}, "attention_residual");
+      collapse("mlp_hc", (2 + streams_) * streams_);
+      stack_.add_on({hidden_}, "rmsnorm", wl::RmsNorm{}, "post_attention_layernorm");
+      add_mixture();
+      stack_.add_on({wide()}, "add", wl::Combine{}, "mlp_residual");
+    }
+    collapse("head_hc", streams_);
+    stack_.add_on({hidden_}, "rmsnorm", wl::RmsNorm{}, "norm");
+    return end_normed();
+  }
+
+ private:
+  static constexpr std::int64_t kIndexed = 4;  // the ratio of blocks with an indexer, whose pools overlap
+
+  [[nodiscard]] std::int64_t wide() const { return streams_ * hidden_; }
+
+  void whole_on(std::int64_t in, std::int64_t out, const std::string& name, bool bias = false) {
+    stack_.add_on({in}, "linear", wl::Linear{.out = out, .bias = bias, .whole = true}, name);
+  }
+
+  /// Weights of the streams from all of them, and their sum: a block's input.
+  void collapse(const std::string& name, std::int64_t weights) {
+    stack_.add_on({wide()}, "scale", wl::pointwise("scale"), name + "_norm");
+    whole_on(wide(), weights, name + "_fn", true);
+    stack_.add("softmax", wl::pointwise("softmax"), name + "_weights");
+    stack_.add_on({wide()}, "scale", wl::pointwise("scale"), name + "_sum");
+  }
+
+  /// Keys pooled over `ratio` rows by trained weights, of `width` each.
+  void compress(const std::string& name, std::int64_t ratio, std::int64_t width) {
+    const std::int64_t made = ratio == kIndexed ? 2 * width : width;  // of this block and for the next one
+    whole_on(hidden_, made, name + "_kv_proj");
+    whole_on(hidden_, made, name + "_gate_proj");
+    stack_.table(ratio, made, name + "_position_bias");
+    stack_.add_on({made}, "softmax", wl::pointwise("softmax"), name + "_weights");
+    stack_.add_on({made}, "multiply", kTimes, name + "_sum");
+    stack_.add_on({width}, "rmsnorm", wl::RmsNorm{}, name + "_kv_norm");
+  }
+
+  void add_attention(std::int64_t ratio) {
+    const std::int64_t queries = heads_ * width_;
+    whole_on(hidden_, width_, "kv_proj");
+    stack_.add("rmsnorm", wl::RmsNorm{}, "kv_norm");
+    if (ratio > 0) compress("compressor", ratio, width_);
+    linear_on(hidden_, query_rank_, false, "q_a_proj");
+    stack_.add("rmsnorm", wl::RmsNorm{}, "q_norm");
+    if (ratio == kIndexed) {
+      compress("indexer", ratio, indexer_.width);
+      whole_on(query_rank_, indexer_.heads * indexer_.width, "indexer_q_b_proj");
+      whole_on(hidden_, indexer_.heads, "indexer_weights_proj");
+      stack_.add_on({indexer_.heads * indexer_.width}, "index_scores", indexer_, "indexer_scores");
+    }
+    linear_on(query_rank_, queries, false, "q_b_proj");
+    stack_.add("scale", wl::pointwise("scale"), "q_head_norm");
+    stack_.add_on({queries + width_}, "rotary", wl::pointwise("rotary"), "rotary");
+    stack_.add_on({queries}, "grouped_attention",
+                  wl::GroupedAttention{.heads = heads_,
+                                       .kv_heads = 1,
+                                       .width = width_,
+                                       .window = window_,
+                                       .causal = true,
+                                       .sinks = true,
+                                       .pooled = ratio,
+                                       .pooled_keep = ratio == kIndexed ? indexer_.keep : 0},
+                  "attention");
+    stack_.add("rotary", wl::pointwise("rotary"), "rotated_back");
+    stack_.add("linear", wl::Linear{.out = groups_ * output_rank_, .bias = false, .groups = groups_}, "o_a_proj");
+    linear(hidden_, false, "o_b_proj");
+  }
+
+  void add_mixture() {
+    linear(experts_.experts, false, "router");
+    stack_.add("softmax", wl::pointwise("softmax"), "routing");
+    stack_.add_on({hidden_}, "experts", experts_, "experts");
+    if (shared_ == 0) return;
+    gated_mlp(shared_, "shared_");
+    stack_.add("add", wl::Combine{}, "shared_sum");
+  }
+
+  std::int64_t streams_ = 1;
+  std::int64_t width_ = 1;
+  std::int64_t window_ = 1;
+  std::int64_t query_rank_ = 1;
+  std::int64_t output_rank_ = 1;
+  std::int64_t groups_ = 1;
+  std::int64_t shared_ = 0;
+  std::vector<std::int64_t> ratios_;
+  wl::IndexScores indexer_;
+  wl::Experts experts_;
+};
+
 }  // namespace
 
 Family qwen_hybrid_family(ConfigReader& config, const Request& request) { return QwenHybrid(config, request).build(); }
 
 Family nemotron_h_family(ConfigReader& config, const Request& request) { return NemotronH(config, request).build(); }
 
-Family deepseek_v4_family(ConfigReader& config, const Request&) {
-  const auto refuse = [&](const char* key, const char* what) {
-    if (config.has(key)) config.report(key, fmt::format("says that {}", what), {}, ErrorCode::kUnsupported);
-  };
-  refuse("compress_ratios", "attention reads keys compressed over several rows, which has no operator here");
-  refuse("hc_mult", "the residual is several streams mixed by hyper-connections, which have no operator here");
-  refuse("o_lora_rank", "attention's output is a grouped product of low rank, which has no operator here");
-  if (!config.failed()) {
-    config.report("model_type", "is deepseek_v4, whose attention has no operator here", {}, ErrorCode::kUnsupported);
-  }
-  return {};
-}
+Family deepseek_v4_family(ConfigReader& config, const Request& request) { return DeepseekV4(config, request).build(); }
 
 }  // namespace ddlsim::importers::hf

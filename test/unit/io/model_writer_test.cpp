@@ -110,6 +110,13 @@ TEST_CASE("every operator comes back as it was written") {
         "la"},
        {"linear_attention", wl::LinearAttention{.heads = 1, .width = 2, .value_width = 4, .delta = true}, "ld"},
        {"index_scores", wl::IndexScores{.heads = 2, .width = 2, .keep = 3}, "is", {4, 4}},
+       {"index_scores", wl::IndexScores{.heads = 2, .width = 2, .keep = 3, .pooled = 2}, "is2", {4, 4}},
+       {"grouped_attention",
+        wl::GroupedAttention{
+            .heads = 4, .kv_heads = 1, .width = 2, .window = 3, .causal = true, .pooled = 2, .pooled_keep = 1},
+        "ga3",
+        {8, 8}},
+       {"linear", wl::Linear{.out = 4, .bias = false, .groups = 2, .whole = true}, "lin3"},
        {"host", wl::HostWork{milliseconds(1.5)}, "ho"},
        {"matmul", wl::MatMul{.rows = 2, .inner = 3, .columns = 4, .products = 5, .out = {5, 2, 4}}, "mm"}},
       {3, 16, 16});

@@ -238,6 +238,59 @@ TEST_CASE("op: index scores are of every pair", "[unit][workload]") {
   CHECK(scores.layer.parameters.empty());
 }
 
+TEST_CASE("op: keys pooled over rows, counted one by one", "[unit][workload]") {
+  const auto pairs = [](std::int64_t rows, std::int64_t window, std::int64_t pooled, std::int64_t keep) {
+    std::int64_t sum = 0;
+    for (std::int64_t t = 1; t <= rows; ++t) {
+      sum += std::min(t, window == 0 ? t : window);
+      if (pooled > 0) sum += keep == 0 ? t / pooled : std::min(t / pooled, keep);
+    }
+    return static_cast<double>(sum);
+  };
+  for (const std::int64_t rows : {1, 3, 4, 8, 13, 64}) {
+    for (const std::int64_t window : {0, 1, 5}) {
+      for (const std::int64_t pooled : {0, 1, 2, 4, 7}) {
+        for (const std::int64_t keep : {0, 1, 2, 5, 100}) {
+          const GroupedAttention op{.heads = 3,
+                                    .kv_heads = 1,
+                                    .width = 2,
+                                    .window = window,
+                                    .causal = true,
+                                    .pooled = pooled,
+                                    .pooled_keep = keep};
+          const Layer layer = made(op, {rows, 6}).layer;
+          CAPTURE(rows, window, pooled, keep);
+          CHECK(layer.forward_work.in(flops) == 2 * pairs(rows, window, pooled, keep) * 3 * 4);
+          // Queries, the output, keys and values of rows and of pools.
+          CHECK(layer.forward_elements == rows * (6 + 6 + 4) + (pooled == 0 ? 0 : rows / pooled * 4));
+        }
+      }
+    }
+    const IndexScores op{.heads = 3, .width = 5, .keep = 2, .pooled = 4};
+    const LayerAndShape scores = made(op, {rows, 15});
+    CHECK(scores.out == Shape{rows, std::min<std::int64_t>(2, rows / 4)});
+    CHECK(scores.layer.forward_work.in(flops) == 2 * (pairs(rows, 0, 4, 0) - pairs(rows, 0, 0, 0)) * 15);
+  }
+  const GroupedAttention all{.heads = 2, .width = 4, .pooled = 2};
+  CHECK_FALSE(layer_of(all, {8, 8}, ""));  // of queries that look ahead
+  CHECK_FALSE(layer_of(IndexScores{.heads = 1, .width = 4, .keep = 1, .pooled = 0}, {8, 4}, ""));
+}
+
+TEST_CASE("op: a product by groups", "[unit][workload]") {
+  const LayerAndShape whole = made(Linear{.out = 12, .bias = false}, {5, 24});
+  const LayerAndShape apart = made(Linear{.out = 12, .bias = false, .groups = 4}, {5, 24});
+  CHECK(apart.out == whole.out);
+  CHECK(apart.layer.forward_work.in(flops) == 2 * 5 * 4 * 6 * 3);
+  CHECK(apart.layer.forward_work * 4.0 == whole.layer.forward_work);
+  CHECK(apart.layer.backward_work * 4.0 == whole.layer.backward_work);
+  CHECK(apart.layer.parameters == std::vector<std::int64_t>{72});
+  CHECK(apart.layer.forward_weight_elements == 72);
+  CHECK(apart.layer.forward_elements == whole.layer.forward_elements);
+  CHECK_FALSE(layer_of(Linear{.out = 12, .groups = 5}, {5, 24}, ""));
+  CHECK_FALSE(layer_of(Linear{.out = 10, .groups = 4}, {5, 24}, ""));
+  CHECK_FALSE(layer_of(Linear{.out = 10, .groups = 0}, {5, 24}, ""));
+}
+
 TEST_CASE("op: the host works on every sample, forward alone", "[unit][workload]") {
   const LayerAndShape sorted = made(HostWork{milliseconds(36)}, {7, 5});
   CHECK(sorted.out == Shape{7, 5});

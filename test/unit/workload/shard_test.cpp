@@ -257,3 +257,29 @@ TEST_CASE("shard: what keeps no operator is not cut", "[unit][workload]") {
   const Layer timed = layer(Measured{.time = {milliseconds(1), milliseconds(2)}}, {8, 16});
   CHECK(shard(std::vector<Layer>{timed}, 2).error().code == ErrorCode::kUnsupported);
 }
+
+TEST_CASE("shard: groups of a product after attention are shared, a whole product is made by every rank",
+          "[unit][workload]") {
+  const std::vector<Layer> block{
+      layer(Linear{.out = 4, .bias = false, .whole = true}, {8, 6}),
+      layer(RmsNorm{}, {8, 4}),
+      layer(Linear{.out = 16, .bias = false}, {8, 6}),
+      layer(Pointwise{}, {8, 20}),
+      layer(GroupedAttention{.heads = 4, .kv_heads = 1, .width = 4, .window = 3, .causal = true, .pooled = 2}, {8, 16}),
+      layer(Linear{.out = 12, .bias = false, .groups = 2}, {8, 16}),
+      layer(Linear{.out = 6, .bias = false}, {8, 12})};
+  const auto shards = shard(block, 2).value();
+  CHECK(shards[0].layer.parameters == block[0].parameters);
+  CHECK(shards[0].sent.empty());
+  CHECK(shards[4].layer.in == Shape{8, 8});
+  CHECK(shards[4].layer.forward_work * 2.0 == block[4].forward_work);
+  CHECK(shards[5].layer.in == Shape{8, 8});
+  CHECK(shards[5].layer.parameters == std::vector<std::int64_t>{8 * 6});  // one group of two
+  CHECK(shards[5].layer.forward_work * 2.0 == block[5].forward_work);
+  CHECK(shards[5].sent.empty());
+  CHECK(shards[6].layer.in == Shape{8, 6});
+  CHECK(sums(shards).forward == Places{6});
+  const auto four = shard(block, 4);
+  REQUIRE_FALSE(four);
+  CHECK(four.error().message.find("does not divide 2 groups") != std::string::npos);
+}
