@@ -266,7 +266,7 @@ struct Repeat {
 
 /// The block from `start` on that saves most lines.
 Repeat repeat_at(const std::vector<std::string>& lines, std::size_t start) {
-  constexpr std::size_t kLongest = 64;
+  constexpr std::size_t kLongest = 128;
   Repeat best;
   for (std::size_t period = 1; period <= kLongest && start + 2 * period <= lines.size(); ++period) {
     if (lines[start] != lines[start + period]) continue;
