@@ -296,7 +296,8 @@ DataSize cast_weights(const wl::Layer& layer, const ActivationCut& cut) {
   if (!cut.casts || layer.in.empty()) return {};
   double weights = 0;
   if (const auto* linear = std::get_if<wl::Linear>(&*layer.op)) {
-    weights = static_cast<double>(layer.in.back()) * static_cast<double>(linear->out / linear->groups);
+    weights =
+        static_cast<double>(layer.in.back()) * static_cast<double>(linear->out) / static_cast<double>(linear->groups);
   } else if (std::holds_alternative<wl::Convolution>(*layer.op) && !layer.parameters.empty()) {
     weights = static_cast<double>(layer.parameters.front());
   }

@@ -6,15 +6,21 @@
 namespace ddlsim::workload {
 namespace {
 
-/// Keys of `pooled` rows each that queries of `rows` rows look at, at most `keep` of them each: the sum over queries.
-std::int64_t pooled_pairs(std::int64_t rows, std::int64_t pooled, std::int64_t keep, Counter& count) {
-  const std::int64_t all = rows / pooled;
-  const std::int64_t most = std::min(keep, all);
-  // `pooled` queries see 0, 1, ..., all - 1 each, and those of the last block `all`, as far as they look.
+/// Keys that stand for several rows each, of which a query looks at some.
+struct PooledKeys {
+  std::int64_t rows = 1;  // of a key
+  std::int64_t keep = 0;  // at most
+};
+
+/// How many of them queries look at: the sum over queries, one a row.
+std::int64_t pooled_pairs(std::int64_t queries, const PooledKeys& keys, Counter& count) {
+  const std::int64_t all = queries / keys.rows;
+  const std::int64_t most = std::min(keys.keep, all);
+  // `keys.rows` queries see 0, 1, ..., all - 1 each, and those of the last block `all`, as far as they look.
   const std::int64_t rising = std::max<std::int64_t>(std::min(most, all - 1), 0);
   const std::int64_t level = std::max<std::int64_t>(all - 1 - rising, 0);
   const std::int64_t blocks = count.sum({count.product({rising, rising + 1}) / 2, count.product({level, most})});
-  return count.sum({count.product({pooled, blocks}), count.product({rows - all * pooled + 1, most})});
+  return count.sum({count.product({keys.rows, blocks}), count.product({queries - all * keys.rows + 1, most})});
 }
 
 /// Pairs of a query and a key that look at each other.
@@ -93,7 +99,7 @@ Expected<void> attention_layer(const GroupedAttention& op, const Shape& in, Laye
   const std::int64_t beside = op.pooled == 0 ? 0 : rows / op.pooled;  // keys
   const std::int64_t keep = op.pooled_keep == 0 ? beside : std::min(op.pooled_keep, beside);
   const std::int64_t pairs =
-      count.sum({pairs_of(op, rows, count), op.pooled == 0 ? 0 : pooled_pairs(rows, op.pooled, keep, count)});
+      count.sum({pairs_of(op, rows, count), op.pooled == 0 ? 0 : pooled_pairs(rows, {op.pooled, keep}, count)});
   made.out = {rows, values};
   Layer& layer = made.layer;
   layer.forward_work = Counter::work({2, pairs, count.sum({queries, values})});
@@ -197,7 +203,7 @@ Expected<void> index_scores_layer(const IndexScores& op, const Shape& in, LayerA
   // rows (rows + 1) / 2 pairs, as a product of whole sizes; of pooled keys nearly so.
   const std::int64_t m = rows % 2 == 0 ? rows / 2 : rows;
   const std::int64_t n = op.pooled > 1 ? std::max<std::int64_t>(keys, 1) : rows % 2 == 0 ? rows + 1 : (rows + 1) / 2;
-  const std::int64_t pairs = op.pooled > 1 ? pooled_pairs(rows, op.pooled, keys, count) : count.product({m, n});
+  const std::int64_t pairs = op.pooled > 1 ? pooled_pairs(rows, {op.pooled, keys}, count) : count.product({m, n});
   layer.forward_work = Counter::work({2, pairs, queries});
   layer.backward_work = Counter::work({4, pairs, queries});
   const std::int64_t inputs = count.product({rows, count.sum({queries, op.width, op.heads})});
