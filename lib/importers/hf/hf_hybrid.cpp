@@ -62,6 +62,12 @@ class HybridReader {
     }
     return made;
   }
+  /// Which experts a row goes to, and they.
+  void routed(const wl::Experts& experts) {
+    linear(experts.experts, false, "router");
+    stack_.add("softmax", wl::pointwise("softmax"), "routing");
+    stack_.add_on({hidden_}, "experts", experts, "experts");
+  }
   void begin() { stack_.table(vocabulary_, hidden_, "embed_tokens"); }
   Family end(const char* norm) {
     stack_.add("rmsnorm", wl::RmsNorm{}, norm);
@@ -194,9 +200,7 @@ class QwenHybrid : HybridReader {
   }
 
   void add_mixture() {
-    linear(experts_.experts, false, "router");
-    stack_.add("softmax", wl::pointwise("softmax"), "routing");
-    stack_.add_on({hidden_}, "experts", experts_, "experts");
+    routed(experts_);
     gated_mlp(shared_, "shared_");
     linear_on(hidden_, 1, false, "shared_expert_gate");
     stack_.add_on({hidden_}, "multiply", kTimes, "shared_gated");
@@ -298,9 +302,7 @@ class NemotronH : HybridReader {
   }
 
   void add_mixture() {
-    linear(experts_.experts, false, "router");
-    stack_.add("softmax", wl::pointwise("softmax"), "routing");
-    stack_.add_on({hidden_}, "experts", experts_, "experts");
+    routed(experts_);
     if (shared_ == 0) return;
     add_mlp(shared_, "shared_");
     stack_.add("add", wl::Combine{}, "shared_sum");
@@ -440,9 +442,7 @@ class DeepseekV4 : HybridReader {
   }
 
   void add_mixture() {
-    linear(experts_.experts, false, "router");
-    stack_.add("softmax", wl::pointwise("softmax"), "routing");
-    stack_.add_on({hidden_}, "experts", experts_, "experts");
+    routed(experts_);
     if (shared_ == 0) return;
     gated_mlp(shared_, "shared_");
     stack_.add("add", wl::Combine{}, "shared_sum");

@@ -5,6 +5,8 @@
 #include <optional>
 #include <variant>
 
+#include "ddlsim/cost/power.h"
+#include "ddlsim/cost/price.h"
 #include "ddlsim/plan/lower.h"
 #include "ddlsim/plan/software.h"
 #include "ddlsim/workload/fusion.h"
@@ -63,6 +65,13 @@ bool by_algorithms(const Question& q) {
   return std::any_of(q.plan->rows.begin(), q.plan->rows.end(), [](const plan::Row& row) {
     return row.kind == plan::RowKind::kCollective && row.op == primitives::CollectiveOp::kAllReduce;
   });
+}
+/// Whether somebody measured what all of the model's products draw in their precisions.
+bool by_power(const Question& q) {
+  const auto& layers = q.scenario.model->layers;
+  return cost::limited_by_power(q.scenario) && std::all_of(layers.begin(), layers.end(), [&](const auto& layer) {
+           return cost::drawn_per_flop(layer, q.scenario.cluster.node.gpu, q.scenario.precision).has_value();
+         });
 }
 bool by_several_nodes(const Question& q) { return q.scenario.cluster.nodes > 1; }
 bool by_several_of_a_server(const Question& q) { return q.scenario.cluster.gpus_per_node > 1; }
@@ -393,6 +402,7 @@ bool has_use(const Question& question, std::string_view path) {
   if (path.starts_with("input.")) return by_loader(question);
   if (path.starts_with("strategy") || path.starts_with("overlap")) return by_several_gpus(question);
   if (path == "straggler") return question.scenario.straggler > 1;
+  if (path == "gpu.power_limit") return by_power(question);
   for (const auto& [precision, rate] : kPeakPaths) {
     if (path == rate) return question.scenario.precision == precision;
   }

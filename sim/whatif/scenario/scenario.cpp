@@ -179,8 +179,8 @@ bool of_host(std::string_view path) {
 
 /// Of splits, rates and the optimizer, likewise.
 bool of_own(std::string_view path) {
-  constexpr std::array<std::string_view, 5> kOthers{"network.oversubscription", "nvlink", "efficiency.nvlink",
-                                                    "efficiency.network", "model.optimizer"};
+  constexpr std::array<std::string_view, 6> kOthers{"network.oversubscription", "nvlink",          "efficiency.nvlink",
+                                                    "efficiency.network",       "model.optimizer", "gpu.power_limit"};
   return path.starts_with("parallel.") || path.starts_with("gpu.peak.") ||
          std::find(kOthers.begin(), kOthers.end(), path) != kOthers.end();
 }

@@ -1,9 +1,11 @@
 // The language-model families of 2025 and 2026: counts worked out from their architectures, beside the published ones.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 
 #include "ddlsim/importers/hf_config.h"
 #include "ddlsim/io/model_file.h"
+#include "ddlsim/workload/blocks.h"
 
 namespace {
 
@@ -227,6 +229,14 @@ TEST_CASE("hf: DeepSeek-V4, by hand", "[unit][io]") {
   CHECK(work[2] == 2 * pairs(4, 512) * 64 * 1024);
   CHECK(work[3] == 2 * pairs(128, 4096) * 64 * 1024);
   CHECK_THAT(recent(kDeepseekV4Flash).description.notes, Contains("multi-token"));
+  // Two blocks with a window alone, then pairs of the two ways to compress.
+  const auto blocks = workload::blocks_of(recent(kDeepseekV4Flash).model.layers);
+  const auto bodies = [&](std::size_t layers) {
+    return std::count_if(blocks.begin(), blocks.end(),
+                         [&](const workload::Block& one) { return one.body && one.count == layers; });
+  };
+  CHECK(bodies(31) == 2);
+  CHECK(bodies(83) == 20);
   const auto changed = [](const std::string& from, const std::string& to) {
     std::string text = kDeepseekV4Flash;
     const std::size_t at = text.find(from);

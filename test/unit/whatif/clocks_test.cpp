@@ -1,6 +1,8 @@
 // Clocks that fall, of whole jobs: what a pass draws is summed over all of its model, however that is asked.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
+#include <string>
 
 #include "catalog.h"
 #include "ddlsim/cost/price.h"
@@ -92,4 +94,16 @@ TEST_CASE("clocks: a B200's products under lasting load, of short calls the shar
   CHECK(cost::sustained_clocks(products, *gpu.draw, gpu.tdp).slowdown == Approx(1516.0 / 1103).epsilon(0.002));
   CHECK(clocks_of(b200("bf16")).slowdown > 1.1);
   CHECK(clocks_of(b200("fp8")).drawn == Power::zero());  // nobody measured
+  const auto says_unused = [](const char* precision) {
+    const auto limited = resolve(catalog(), overrides("model llama_3_2_1b; node dgx-b200; gpus_per_node 1; batch 8; "
+                                                      "precision {}; gpu.power_limit 500 W",
+                                                      precision))
+                             .value();
+    const auto notes = predict(limited).value().notes;
+    return std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
+      return note.find("without effect") != std::string::npos && note.find("gpu.power_limit") != std::string::npos;
+    });
+  };
+  CHECK_FALSE(says_unused("bf16"));
+  CHECK(says_unused("fp8"));
 }

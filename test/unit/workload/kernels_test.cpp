@@ -94,6 +94,7 @@ TEST_CASE("kernels: their FLOPs are the layer's, forward and backward", "[unit][
       {Convolution{.out = 32, .kernel = {3, 3}, .pad = {1, 1}, .groups = 32}, {32, 8, 8}},
       {Linear{.out = 1000}, {2048}},
       {Linear{.out = 768}, {128, 3072}},
+      {Linear{.out = 96, .groups = 8}, {128, 64}},
       {Attention{.heads = 16}, {512, 1024}},
       {Attention{.heads = 12, .keys = 64}, {128, 768}},
       {Lstm{.hidden = 1024, .directions = 2}, {50, 512}},
