@@ -228,7 +228,7 @@ EffectiveRates effective_rates(const Communicator& c, const CollectiveLibrary& l
   if (c.fabric == GpuFabric::kHostMemory) rates.intra = min(rates.intra, staged_limit(c, library));
   const auto ports = static_cast<double>(c.network_ports);
   const double feeding = std::min(ports, static_cast<double>(c.gpus_per_node()));
-  const Bandwidth wire = library.inter_efficiency ? c.inter * *library.inter_efficiency : transport_rate(c);
+  const Bandwidth wire = library.inter_efficiency ? c.inter * *library.inter_efficiency : transport_rate(c, library.kind);
   rates.inter = min(wire, c.pcie * (kPcieShare * feeding));
   // A card's PCIe is what feeds it; NCCL gives 100 Gb/s and PCIe 3.0 the same 12 GB/s, so neither hides the other.
   rates.port = min(rates.inter, wire / ports);
@@ -291,7 +291,7 @@ WireTerms wire_across(const Context& x) {
     wire.share = transport_rate(uncapped) / c.inter;
     wire.cap = min(wire.cap, kTcpPortLimit * (ports * c.transport_speed));
   } else {
-    wire.share = transport_rate(c) / c.inter;
+    wire.share = transport_rate(c, x.library.kind) / c.inter;
   }
   return wire;
 }

@@ -62,6 +62,7 @@ constexpr double kHostMemoryShare = kPcieShare / 2.0;  // in and out again over 
 constexpr double kInfinibandShare = 12.0 / 12.5;
 constexpr double kRoceShare = kInfinibandShare * 0.92;
 constexpr double kTcpxShare = 0.71;
+constexpr double kOmniPathShare = 0.42;  // of the ports that NCCL drives: one of two
 constexpr double kTcpShare = 0.94;
 
 }  // namespace
@@ -86,12 +87,15 @@ double intra_share(const Communicator& c) {
   return kPcieShare;
 }
 
-Bandwidth transport_rate(const Communicator& c) {
+Bandwidth transport_rate(const Communicator& c, CollectiveLibraryKind by) {
   const auto ports = static_cast<double>(c.network_ports);
   switch (c.transport) {
     case NetworkTransport::kInfiniband: return c.inter * kInfinibandShare;
     // What TCP reaches on a slow port, RDMA reaches too.
     case NetworkTransport::kRoce: return max(c.inter * kRoceShare, min(c.inter * kTcpShare, kTcpPortLimit * ports));
+    case NetworkTransport::kOmniPath:
+      if (by != CollectiveLibraryKind::kNccl) return c.inter * kInfinibandShare;
+      return c.inter * (kOmniPathShare * std::ceil(ports / 2) / ports);
     case NetworkTransport::kEfa: return c.inter * kRoceShare;
     case NetworkTransport::kTcpx: return c.inter * kTcpxShare;
     case NetworkTransport::kTcp: return min(c.inter * kTcpShare, kTcpPortLimit * (ports * c.transport_speed));
@@ -156,7 +160,8 @@ double nccl_channels(const Communicator& c) {
 Time transport_latency(const Communicator& c) {
   switch (c.transport) {
     case NetworkTransport::kInfiniband:
-    case NetworkTransport::kRoce: return Time::zero();
+    case NetworkTransport::kRoce:
+    case NetworkTransport::kOmniPath: return Time::zero();
     case NetworkTransport::kEfa: return microseconds(c.generation >= GpuGeneration::kHopper ? 20 : 75);
     case NetworkTransport::kTcpx:
     case NetworkTransport::kTcp: return microseconds(30);

@@ -26,11 +26,12 @@ inline constexpr Choices<LinkKind, 3> kLinkKinds{{
 }};
 
 /// What the network's software makes of its wire.
-enum class NetworkTransport : std::uint8_t { kInfiniband, kRoce, kEfa, kTcpx, kTcp };
+enum class NetworkTransport : std::uint8_t { kInfiniband, kRoce, kOmniPath, kEfa, kTcpx, kTcp };
 
-inline constexpr Choices<NetworkTransport, 5> kNetworkTransports{{
+inline constexpr Choices<NetworkTransport, 6> kNetworkTransports{{
     {"infiniband", NetworkTransport::kInfiniband},
     {"roce", NetworkTransport::kRoce},
+    {"omni-path", NetworkTransport::kOmniPath},
     {"efa", NetworkTransport::kEfa},
     {"tcpx", NetworkTransport::kTcpx},
     {"tcp", NetworkTransport::kTcp},

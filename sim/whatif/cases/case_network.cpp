@@ -9,6 +9,7 @@
 
 #include "cases/case_denial.h"
 #include "cases/case_ports.h"
+#include "cases/case_software.h"
 #include "cases/case_text.h"
 #include "ddlsim/cost/collective.h"
 #include "ddlsim/support/quantity_io.h"
@@ -65,6 +66,7 @@ std::string_view transport_of(std::string_view family) {
   constexpr auto kDrivers = std::to_array<std::pair<std::string_view, std::string_view>>({
       {"roce", "roce"},
       {"infiniband", "infiniband"},
+      {"omni-path", "omni-path"},
       {"aws-efa", "efa"},
       {"gpudirect-tcpx", "tcpx"},
       {"gpudirect-tcpxo", "tcpx"},
@@ -309,6 +311,8 @@ std::string_view driver_of(const io::Case& one, const Node& server) {
   if (has(one.source, "DLPerf:PaddlePaddle/bert")) return "tcp";
   if (said.without_rdma || names_tcp(text) || has_word(transport, "tcp") || has(transport, "socket")) return "tcp";
   const std::string_view family = link_family(text);
+  // Who submits to MLPerf gives NCCL its plugin for PSM2.
+  if (family == "omni-path" && is_submission(one)) return "infiniband";
   if (const std::string_view driver = transport_of(family); !driver.empty()) return driver;
   if (family != "ethernet") return {};
   const double rate = network_ports_in(text).gigabits;

@@ -256,7 +256,7 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Into s, Value v, Names) { return store(number_between(v, 1, 1000), s.cluster.oversubscription); }},
     {"network.uplink", "of the leaf that all a job's traffic between servers crosses, and other jobs' (event; default: it never fills)", "400 Gb/s",
      [](Into s, Value v, Names) { return store(parse_bandwidth(v), s.leaf_uplink); }},
-    {"network.transport", "what drives it: infiniband, roce, efa, tcpx, tcp (default: as its file says, else assumed)", "tcp",
+    {"network.transport", "what drives it: infiniband, roce, omni-path, efa, tcpx, tcp (default: as its file says, else assumed)", "tcp",
      [](Into s, Value v, Names) {
        return store(parse_choice(hardware::kNetworkTransports, v, "transport"), s.cluster.node.network.transport);
      }},

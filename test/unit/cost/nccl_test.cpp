@@ -469,6 +469,22 @@ TEST_CASE("nccl: RDMA over Ethernet is not slower than TCP on any port", "[unit]
   CHECK(share(NetworkTransport::kTcpx, 100) == Approx(0.71));
 }
 
+TEST_CASE("nccl: Omni-Path's verbs drive one port of two, MPI all", "[unit][cost]") {
+  Communicator c{.gpus = 16, .nodes = 2, .generation = GpuGeneration::kVolta, .fabric = GpuFabric::kNvswitch};
+  c.pcie = Bandwidth::infinity();
+  c.transport = NetworkTransport::kOmniPath;
+  const auto reached = [&](std::int64_t ports, CollectiveLibraryKind by) {
+    c.network_ports = ports;
+    c.inter = gigabits_per_second(100) * static_cast<double>(ports);
+    return effective_rates(c, {.kind = by}).inter.in(gigabits_per_second);
+  };
+  CHECK(reached(1, CollectiveLibraryKind::kNccl) == Approx(42));
+  CHECK(reached(2, CollectiveLibraryKind::kNccl) == Approx(42));
+  CHECK(reached(4, CollectiveLibraryKind::kNccl) == Approx(84));  // Jean Zay's four V100 a server: 84.7
+  CHECK(reached(4, CollectiveLibraryKind::kMpi) == Approx(384));
+  CHECK(effective_rates(c, {}).provenance == Provenance::kAssumed);
+}
+
 TEST_CASE("nccl: what drives a network of which nobody says it", "[unit][cost]") {
   hardware::Node node;
   CHECK(assumed_transport(node) == NetworkTransport::kTcp);

@@ -73,6 +73,16 @@ TEST_CASE("case: the same network in the words of other sources", "[unit][whatif
   CHECK(driver("100 Gb/s").empty());        // may be either
   CHECK(driver("Slingshot-11") == "roce");
   CHECK(driver("10GbE, TCP sockets") == "tcp");
+  CHECK(driver("4 x Omni-Path 100") == "omni-path");
+  CHECK(driver("Omni-Path 200 Gb/s") == "omni-path");
+}
+
+TEST_CASE("case: who submits to MLPerf drives Omni-Path by its own library", "[unit][whatif]") {
+  io::Case one = test::row();
+  one.inter_network = "2x Cornelis Omni-Path HFI 100 Series 100Gb/s a node";
+  CHECK(test::said(one, "network.transport") == "omni-path");
+  one.source = "github:mlcommons/training_results_v3.0:Dell/results";
+  CHECK(test::said(one, "network.transport") == "infiniband");
 }
 
 TEST_CASE("case: rates in megabits and in bytes", "[unit][whatif]") {
