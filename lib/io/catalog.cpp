@@ -82,6 +82,13 @@ Expected<T> in_file(Expected<T> value, const fs::path& path) {
 
 bool is_path(std::string_view name) { return name.find('/') != std::string_view::npos || name.ends_with(".yaml"); }
 
+std::string found_beside(const fs::path& file, const std::string& name) {
+  if (fs::path(name).is_absolute()) return name;
+  const fs::path near = file.parent_path() / name;
+  std::error_code unreadable;
+  return fs::exists(near, unreadable) ? near.string() : name;
+}
+
 struct Catalog::Memory {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<const workload::Model>, std::less<>> models;

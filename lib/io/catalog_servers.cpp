@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "ddlsim/io/catalog.h"
@@ -15,12 +14,9 @@
 namespace ddlsim::io {
 namespace {
 
-/// A file that another one names stands beside it, or where its name says from here.
+/// What a file names, by a name of the catalogue or by a file's.
 std::string found_near(const std::filesystem::path& file, const std::string& name) {
-  if (!is_path(name) || std::filesystem::path(name).is_absolute()) return name;
-  const std::filesystem::path near = file.parent_path() / name;
-  std::error_code none;
-  return std::filesystem::exists(near, none) ? near.string() : name;
+  return is_path(name) ? found_beside(file, name) : name;
 }
 
 }  // namespace
@@ -48,8 +44,7 @@ Expected<hardware::Node> Catalog::read_server(std::string_view name) const {
   auto network = link(found_near(*path, file->network_id));
   auto gpu = this->gpu(found_near(*path, file->node.gpu.id));
   const auto at = [](Error error, const SourceLocation& where) {
-    if (error.where.file.empty()) error.where = where;
-    return tl::unexpected<Error>(std::move(error));
+    return tl::unexpected<Error>(named_at(std::move(error), where));
   };
   if (!network) return at(network.error(), file->network_where);
   if (!gpu) return at(gpu.error(), file->gpu_where);

@@ -34,14 +34,24 @@ tl::unexpected<Error> fail_with_all(std::vector<Error> errors) {
   return tl::unexpected<Error>(std::move(first));
 }
 
-std::string to_string(const Error& error) {
-  std::string text;
-  if (!error.where.file.empty()) {
-    text += error.where.file;
-    if (error.where.line > 0) text += ":" + std::to_string(error.where.line);
-    if (error.where.line > 0 && error.where.column > 0) text += ":" + std::to_string(error.where.column);
-    text += ": ";
+Error named_at(Error error, const SourceLocation& where) {
+  if (error.where.file.empty()) {
+    error.where = where;
+  } else if (!where.file.empty() && where.file != error.where.file) {
+    error.notes.push_back("named in " + to_string(where));
   }
+  return error;
+}
+
+std::string to_string(const SourceLocation& where) {
+  std::string text = where.file;
+  if (where.line > 0) text += ":" + std::to_string(where.line);
+  if (where.line > 0 && where.column > 0) text += ":" + std::to_string(where.column);
+  return text;
+}
+
+std::string to_string(const Error& error) {
+  std::string text = error.where.file.empty() ? "" : to_string(error.where) + ": ";
   text += "error: " + error.message;
   for (const std::string& note : error.notes) text += "\n  " + note;
   for (const Error& other : error.also) text += "\n" + to_string(other);

@@ -102,7 +102,7 @@ struct Gpu {
   DataSize memory_size{};  // what the driver leaves to programs, their contexts included
   Bandwidth memory_bandwidth{};
   std::optional<DataSize> l2;       // the cache between multiprocessors and memory
-  std::optional<Bandwidth> nvlink;  // per direction, all links of the GPU together
+  std::optional<Bandwidth> nvlink;  // per direction, all links together: what a server is made with (Node::nvlink)
   std::string nvlink_id;            // the link's file
   std::int64_t nvlink_links = 0;    // 0: as many as `nvlink` holds of that link
   std::string pcie_id;

@@ -161,4 +161,7 @@ class Catalog {
 /// Whether a name is a path to a user's own file.
 [[nodiscard]] bool is_path(std::string_view name);
 
+/// The file that `file` names: it stands beside it, or where its name says from here.
+[[nodiscard]] std::string found_beside(const std::filesystem::path& file, const std::string& name);
+
 }  // namespace ddlsim::io

@@ -53,6 +53,13 @@ using Expected = tl::expected<T, Error>;
 /// Folds the faults found in one input into one Error. Requires at least one.
 [[nodiscard]] tl::unexpected<Error> fail_with_all(std::vector<Error> errors);
 
+/// The error of something that is named at `where`: its place, or, where it has one of its own (a file that another one
+/// names), a note of it.
+[[nodiscard]] Error named_at(Error error, const SourceLocation& where);
+
+/// "file:line:col", as much of it as is known.
+[[nodiscard]] std::string to_string(const SourceLocation& where);
+
 /// "file:line:col: error: message", a line per note, then the same for every error in `also`.
 [[nodiscard]] std::string to_string(const Error& error);
 

@@ -45,7 +45,8 @@ struct OtherJob {
 /// A job, and what is asked of it beside. Every value may be set in C++ as well: an assignment states it, as a flag or
 /// a file would, and the same values give the same prediction. What `resolve` made of one value for another that nobody
 /// stated stays: beside a `precision` that is assigned, `fusion = plan::fusion_of(scenario, false)` gives what the
-/// setting `precision` would.
+/// setting `precision` would. Another model, node, GPU or network decides much else (links, transport, precision,
+/// fusion): resolve such settings anew, which takes microseconds.
 struct Scenario : plan::Job {
   std::optional<answer::Fidelity> fidelity;  // nothing: event where what follows asks for it, else analytic where the
                                              // model has layers, else aggregate

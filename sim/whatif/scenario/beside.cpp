@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <system_error>
 
 #include "ddlsim/io/catalog.h"
 
@@ -33,10 +32,7 @@ NamedAs what_is_named(std::string_view setting) {
 std::string found_beside(const std::filesystem::path& file, std::string_view setting, const std::string& value) {
   const NamedAs names = what_is_named(setting);
   const bool may = names == NamedAs::kFileAlways || (names == NamedAs::kThingOrFile && io::is_path(value));
-  if (!may || value.empty() || std::filesystem::path(value).is_absolute()) return value;
-  const std::filesystem::path near = file.parent_path() / value;
-  std::error_code unreadable;
-  return std::filesystem::exists(near, unreadable) ? near.string() : value;
+  return may && !value.empty() ? io::found_beside(file, value) : value;
 }
 
 }  // namespace ddlsim::whatif

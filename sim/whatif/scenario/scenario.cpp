@@ -24,11 +24,8 @@
 namespace ddlsim::whatif {
 
 tl::unexpected<Error> at(Error error, const Override& setting) {
-  if (error.where.file.empty()) {
-    error.message = fmt::format("{}: {}", setting.path, error.message);
-    error.where = setting.where;
-  }
-  return tl::unexpected<Error>(std::move(error));
+  if (error.where.file.empty()) error.message = fmt::format("{}: {}", setting.path, error.message);
+  return tl::unexpected<Error>(named_at(std::move(error), setting.where));
 }
 
 const Override* last_of(std::span<const Override> overrides, std::string_view path) {
