@@ -59,4 +59,11 @@ void Node::sustain_network() {
   network_sustained.reset();
 }
 
+void Node::burst_network() {
+  if (!network_burst) return;
+  network_sustained = network.bandwidth;
+  network.bandwidth = *network_burst;
+  network_burst.reset();
+}
+
 }  // namespace ddlsim::hardware

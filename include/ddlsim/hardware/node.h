@@ -112,6 +112,8 @@ struct Node {
 
   /// The rate that lasts instead of what a port reaches for minutes, which becomes `network_burst`.
   void sustain_network();
+  /// Takes that back.
+  void burst_network();
   /// All GPUs of the server. A mesh or bridges join them if rings over all of them fit on NVLinks.
   [[nodiscard]] bool joined_by_nvlink() const { return peers(gpus).by_nvlink(); }
   /// The first `used` GPUs of the server. One GPU alone is told as the whole server.

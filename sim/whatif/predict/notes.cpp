@@ -423,8 +423,9 @@ void add_condition_notes(const Question& question, bool analytic, std::vector<st
 void add_run_notes(const Scenario& scenario, const Prediction& prediction, std::vector<std::string>& notes) {
   const hardware::Node& node = scenario.cluster.node;
   if (node.network_burst && scenario.cluster.nodes > 1) {
-    notes.push_back(fmt::format("network: the {} that a server sustains; it reaches {} for minutes",
-                                to_text_in_bits(node.network.bandwidth), to_text_in_bits(*node.network_burst)));
+    notes.push_back(fmt::format("network: the {} that a server sustains; it reaches {} for minutes{}",
+                                to_text_in_bits(node.network.bandwidth), to_text_in_bits(*node.network_burst),
+                                scenario.own_runs ? ", which measured steps are taken to have had" : ""));
   }
   if (node.network_sustained && scenario.cluster.nodes > 1) {
     notes.push_back(

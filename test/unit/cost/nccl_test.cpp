@@ -476,7 +476,9 @@ TEST_CASE("nccl: Omni-Path's verbs drive one port of two, MPI all", "[unit][cost
   const auto reached = [&](std::int64_t ports, CollectiveLibraryKind by) {
     c.network_ports = ports;
     c.inter = gigabits_per_second(100) * static_cast<double>(ports);
-    return effective_rates(c, {.kind = by}).inter.in(gigabits_per_second);
+    CollectiveLibrary library;
+    library.kind = by;
+    return effective_rates(c, library).inter.in(gigabits_per_second);
   };
   CHECK(reached(1, CollectiveLibraryKind::kNccl) == Approx(42));
   CHECK(reached(2, CollectiveLibraryKind::kNccl) == Approx(42));

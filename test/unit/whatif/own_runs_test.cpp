@@ -317,6 +317,27 @@ TEST_CASE("own runs: repeated runs are averaged, and their spread is said", "[un
   CHECK(apart.interval_90.second / apart.interval_90.first > p.interval_90.second / p.interval_90.first);
 }
 
+TEST_CASE("own runs: the wire is that of the way that sends the least", "[unit][whatif]") {
+  // A flat ring of two servers sends 2.5 GB a server, 0.8 s of 25 Gb/s; a tree of servers 1.3 GB.
+  const std::vector<Override> pair = overrides(
+      "model bert_large; node p3.16xlarge; nodes 2; strategy pytorch-ddp; precision fp16; measured.step 600 ms");
+  CHECK(predicted(pair).step_time == milliseconds(600));
+  std::vector<Override> ring = pair;
+  ring.push_back({"collective.algorithm", "ring", {}});
+  CHECK(resolve(catalog(), ring).error().message.find("faster than the wire allows") != std::string::npos);
+}
+
+TEST_CASE("own runs: steps of a long job had what its network reaches for minutes", "[unit][whatif]") {
+  // 25 Gb/s for minutes, 5 that last.
+  std::vector<Override> job =
+      overrides("model vgg16; node g4dn.xlarge; nodes 4; strategy pytorch-ddp; measured.step 700 ms");
+  CHECK(predicted(job).step_time.in(milliseconds) == Approx(700));
+  job.push_back({"training.samples", "1281167", {}});
+  const auto long_run = predicted(job);
+  CHECK(long_run.step_time > milliseconds(1300));
+  CHECK(says(long_run, "it reaches 25 Gb/s for minutes, which measured steps are taken to have had"));
+}
+
 TEST_CASE("own runs: what cannot be is refused", "[unit][whatif]") {
   CHECK(refused(overrides("measured.step 1 ms")).find("faster than the wire allows") != std::string::npos);
   CHECK(refused({{"measured.steps", "1x8 = 200 ms; 1x8 = 302 ms", {}}}).find("contradict") != std::string::npos);
