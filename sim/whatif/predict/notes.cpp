@@ -114,15 +114,13 @@ std::string factor_text(const hardware::SoftwareFactor& factor) {
 std::string software_note(const Scenario& scenario) {
   const hardware::SoftwareProfile& learnt = *scenario.software;
   std::string note = fmt::format(
-      "software: GPU time x {} on top of kernels, interpolated from {} published steps of {} sources (a source "
-      "left "
-      "out: {:.0f} % off in the median); --set software=none gives kernels alone",
-      factor_text(plan::software_factor(scenario)), to_text(learnt.rows), to_text(learnt.sources),
-      100 * learnt.median_error);
+      "software: GPU time x {}, interpolated from {} published steps ({:.0f} % off in the median on sources left "
+      "out); --set software=none gives kernels alone",
+      factor_text(plan::software_factor(scenario)), to_text(learnt.rows), 100 * learnt.median_error);
   if (!scenario.software_fused.get()) {
     if (const auto range = plan::software_factor_range(scenario)) {
       note += fmt::format(
-          "; whether kernels are fused nobody says: software.fused=yes ({}) x {}, no x {}",
+          "; nobody says whether kernels are fused: software.fused=yes ({}) x {}, no x {}",
           scenario.model->totals.convolutional ? "XLA, NVIDIA's MXNet; element-wise kernels joined" : "Megatron, NeMo",
           factor_text(range->first), factor_text(range->second));
     }
