@@ -60,7 +60,7 @@ TEST_CASE("catalog: what hardware does is one of the known words", "[unit][io]")
   REQUIRE(said(data) == "");
   copy.edit("hardware/links/tcp-10g.yaml", "kind:", "transport: tcp", "transport: udp");
   CHECK_THAT(said(data->link("tcp-10g")), Contains("tcp-10g.yaml:4:12: error: unknown transport 'udp'") &&
-                                              Contains("infiniband, roce, efa, tcpx, tcp"));
+                                              Contains("infiniband, roce, omni-path, efa, tcpx, tcp"));
   copy.edit("hardware/links/pcie3-x16.yaml", "kind:", "kind: pcie\n", "kind: pcie\ntransport: infiniband\n");
   CHECK_THAT(said(data->link("pcie3-x16")),
              Contains("pcie3-x16.yaml:4:12: error: a pcie link has no transport") && Contains("kind network"));

@@ -346,9 +346,9 @@ TEST_CASE("catalog: a path to a file of one's own is a name", "[unit][io]") {
   } else {  // what else of the server does not go with the GPU, but no missing file
     CHECK_THAT(to_string(server.error()), !Contains("no such file"));
   }
-  copy.edit("hardware/nodes/dgx1-v100.yaml", "gpu:", "mine.yaml", "nowhere.yaml");
-  const auto missing = learnt_catalog().node(copy.path("hardware/nodes/dgx1-v100.yaml").string());
-  CHECK_THAT(said(missing), Contains("nowhere.yaml: error: no such file\n  named in ") && Contains("dgx1-v100.yaml:3:6"));
+  copy.edit("hardware/nodes/dgx-h100.yaml", "gpu:", "h100-sxm5-80gb", "nowhere.yaml");
+  CHECK_THAT(said(learnt_catalog().node(copy.path("hardware/nodes/dgx-h100.yaml").string())),
+             Contains("nowhere.yaml: error: no such file\n  named in ") && Contains("dgx-h100.yaml:3:6"));
 }
 
 TEST_CASE("catalog: for one question a file of one's own is read once", "[unit][io]") {
