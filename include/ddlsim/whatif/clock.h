@@ -1,4 +1,4 @@
-// Time as searches with a limit of time read it: whatif reads no clock of its own accord.
+// Time as what is limited by it reads it: searches, by a clock that their caller gives, and a sweep's estimate of itself.
 #pragma once
 
 #include <chrono>

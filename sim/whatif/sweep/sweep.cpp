@@ -1,11 +1,11 @@
 #include "ddlsim/whatif/sweep.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ddlsim/whatif/clock.h"
 #include "ddlsim/whatif/predictor.h"
 #include "predict/prediction.h"
 #include "scenario/stated_runs.h"
@@ -235,19 +235,18 @@ std::optional<Time> estimated_time(const io::Catalog& catalog, const Grid& grid,
   std::vector<SweepRow> rows;
   answerer.add(grid.number_at(all.position(0)), rows);  // reads files
   rows.clear();
-  const auto start = std::chrono::steady_clock::now();
+  const Time start = steady_time();
   std::int64_t done = 0;
-  const auto since = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   const std::int64_t stride = std::max<std::int64_t>(kRun, all.positions() / std::max<std::int64_t>(1, asked / kRun));
-  for (std::int64_t first = 0; first < all.positions() && since() < 0.5; first += stride) {
+  for (std::int64_t first = 0; first < all.positions() && steady_time() - start < seconds(0.5); first += stride) {
     for (std::int64_t i = first; i < std::min(first + kRun, all.positions()); ++i, ++done) {
       answerer.add(grid.number_at(all.position(i)), rows);
     }
   }
   const bool any = std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return row.answer.has_value(); });
   if (!any) return std::nullopt;
-  const double each = since() / static_cast<double>(done);
-  return seconds(each * static_cast<double>(all.positions()) / std::max(1, options.threads));
+  const Time each = (steady_time() - start) / static_cast<double>(done);
+  return each * (static_cast<double>(all.positions()) / std::max(1, options.threads));
 }
 
 }  // namespace ddlsim::whatif
