@@ -353,7 +353,7 @@ Expected<Arguments> read_arguments(std::string_view text, const std::string& fil
     return arguments;
   }
   if (read_list(text, file, arguments)) return arguments;
-  const auto script = shell::read_script(text, file, options.variables);
+  const auto script = shell::read_script(text, file, options.variables, slurm_variables(text));
   if (!script) return tl::unexpected<Error>(script.error());
   read_script_words(*script, file, arguments, out);
   return arguments;
@@ -363,45 +363,6 @@ bool ties_embeddings(Arguments& arguments) {
   // In the printed list and in YAML the switch goes by its variable.
   const Argument* share = arguments.find("share-embeddings-and-output-weights");
   return !arguments.flag("untie-embeddings-and-output-weights") && (share == nullptr || arguments.flag(share->name));
-}
-
-void read_sbatch(std::string_view text, const std::string& file, bool launched, Builder& out) {
-  struct Said {
-    std::int64_t count = 0;
-    std::string line;
-    SourceLocation where;
-  };
-  std::optional<Said> nodes;
-  std::optional<Said> gpus;
-  std::optional<Said> tasks;
-  int number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = text.substr(at, end - at);
-    at = end + 1;
-    ++number;
-    if (!line.starts_with("#SBATCH")) continue;
-    const auto take = [&](std::optional<Said>& said, std::string_view key) {
-      const std::size_t found = line.find(key);
-      if (found == std::string_view::npos) return;
-      std::string_view rest = line.substr(found + key.size());
-      rest.remove_prefix(rest.starts_with('=') || rest.starts_with(' ') ? 1 : 0);
-      rest = rest.substr(0, rest.find_first_of(" \t\r#,"));
-      // "--gres=gpu:a100:8" has the kind of GPU before their number.
-      rest.remove_prefix(rest.rfind(':') + 1);
-      if (const auto count = parse_count(rest, {1, kLargest})) {
-        said = Said{*count, std::string(line), {file, number, 1}};
-      }
-    };
-    for (const char* key : {"--nodes", " -N"}) take(nodes, key);
-    for (const char* key : {"--gpus-per-node", "--gres=gpu:"}) take(gpus, key);
-    take(tasks, "--ntasks-per-node");
-  }
-  if (nodes && out.count_of("nodes") == 0) out.set("nodes", nodes->count, nodes->line, nodes->where);
-  if (out.count_of("gpus_per_node") > 0) return;  // the launcher's word
-  // A task is a launcher's where there is one of it, and otherwise a GPU's where nobody counts GPUs.
-  if (!gpus && tasks && tasks->count > 1 && !launched) gpus = tasks;
-  if (gpus) out.set("gpus_per_node", gpus->count, gpus->line, gpus->where);
 }
 
 }  // namespace ddlsim::importers::launch

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ddlsim/importers/launch_file.h"
@@ -63,6 +64,9 @@ class Arguments {
 /// Reads a script, a text of arguments, the list Megatron prints, or YAML, whichever it is.
 Expected<Arguments> read_arguments(std::string_view text, const std::string& file, const LaunchOptions& options,
                                    Builder& out);
+
+/// The variables that Slurm sets for what "#SBATCH --nodes=4" and its like ask for.
+std::vector<std::pair<std::string, std::string>> slurm_variables(std::string_view text);
 
 /// Servers and GPUs of "#SBATCH --nodes=4" and its like, which a shell takes for a comment. `launched`: a task starts
 /// the processes of a server (torchrun), it is not one of them.
