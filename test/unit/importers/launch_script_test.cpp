@@ -1,4 +1,5 @@
 // Scripts that leave something to others: to Slurm, to a further shell, to whoever calls them.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -9,6 +10,85 @@ using namespace ddlsim;
 using namespace ddlsim::importers;
 using namespace ddlsim::test;
 using Catch::Matchers::Contains;
+
+namespace {
+
+const std::string kSmall =
+    "--micro-batch-size 1 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+    "--max-position-embeddings 32 --vocab-size 100 ";
+
+std::string reason(const LaunchImport& launch, const std::string& path) {
+  for (const LaunchSetting& setting : launch.settings) {
+    if (setting.path == path) return setting.reason;
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("launch: what is not known behind a switch is more options", "[unit][io][launch]") {
+  for (const char* unknown : {"\"$@\"", "$EXTRA_ARGS", "${EXTRA[@]}", "$(python extra.py --all)", "${A} $B"}) {
+    CAPTURE(unknown);
+    const LaunchImport launch = megatron(kSmall + "--use-distributed-optimizer --bf16 " + unknown);
+    CHECK(value(launch, "precision") == "bf16");
+    CHECK(value(launch, "parallel.states") == "mixed");
+    CHECK(value(launch, "parallel.zero") == "1");
+    CHECK_THAT(left_out(launch), Contains("not known, and so are the options in it"));
+    CHECK_THAT(reason(launch, "precision"), Contains("--bf16") && !Contains("$"));
+  }
+  const auto gated = [](const std::string& text) {
+    const LaunchImport launch = megatron(text);
+    REQUIRE(launch.model);
+    const auto& layers = launch.model->layers;
+    return std::any_of(layers.begin(), layers.end(), [](const auto& layer) { return layer.word == "swiglu"; });
+  };
+  CHECK(gated(kSmall + "--swiglu \"$@\""));
+  CHECK(gated("AC=$1\nif [ $AC = full ]; then MORE=--recompute; fi\nOPTS=\"" + kSmall + "--swiglu\"\n" +
+              "eval pretrain.py ${OPTS} ${MORE}\n"));
+  // A switch that nobody reads has no value either.
+  CHECK_THAT(left_out(megatron(kSmall + "--no-load-optim $MORE")),
+             Contains("$MORE: not known, and so are the options"));
+  CHECK(left_out(megatron(kSmall + "--save $WHERE")).empty());
+}
+
+TEST_CASE("launch: a switch's own value that is not known is not off", "[unit][io][launch]") {
+  const LaunchImport joined = megatron(kSmall + "--bf16=$BF16 --overlap-grad-reduce=$OVERLAP");
+  CHECK(value(joined, "precision") == "?");
+  CHECK(value(joined, "parallel.states") == "?");
+  CHECK_THAT(left_out(joined), Contains("--overlap-grad-reduce $OVERLAP: not known: taken as off"));
+  const LaunchImport stated = megatron(kSmall + "--bf16=$BF16", {.stated = {{"precision", "bf16"}}});
+  CHECK(value(stated, "parallel.states") == "mixed");
+  const LaunchImport shape = megatron(kSmall + "--swiglu=$GATE --normalization $NORM");
+  CHECK_FALSE(shape.model);
+  CHECK_THAT(reason(shape, "model"), Contains("--swiglu $GATE") && Contains("--normalization $NORM"));
+  CHECK_THAT(reason(megatron(kSmall + "--window-size $WINDOW"), "model"), Contains("--window-size $WINDOW"));
+  const LaunchImport alike = megatron(kSmall + "--transformer-impl $IMPL --hidden-dropout $DROPOUT");
+  CHECK(alike.model);
+  CHECK_THAT(left_out(alike), Contains("--transformer-impl $IMPL: not known: attention is one kernel") &&
+                                  Contains("--hidden-dropout $DROPOUT: not known: dropout is there"));
+}
+
+TEST_CASE("launch: settings beside a degree that is not known are kept", "[unit][io][launch]") {
+  const LaunchImport tensor =
+      megatron(kSmall +
+               "--tensor-model-parallel-size $TP --sequence-parallel --tp-comm-overlap --num-experts 2 "
+               "--expert-tensor-parallel-size 1");
+  CHECK(value(tensor, "parallel.tensor") == "?");
+  CHECK(value(tensor, "parallel.sequence") == "yes");
+  CHECK(value(tensor, "parallel.overlap_tensor") == "yes");
+  CHECK(value(tensor, "parallel.expert_tensor") == "1");
+  CHECK_THAT(left_out(tensor), Contains("--tensor-model-parallel-size $TP: the vocabulary is padded"));
+  CHECK(value(megatron(kSmall + "--sequence-parallel"), "parallel.sequence") == "-");
+
+  const auto stages = [](const std::string& more) {
+    return megatron(kSmall + "--pipeline-model-parallel-size $PP " + more);
+  };
+  CHECK(value(stages("--num-virtual-stages-per-pipeline-rank 2"), "parallel.virtual_stages") == "2");
+  CHECK(value(stages("--num-virtual-stages-per-pipeline-rank 2"), "parallel.schedule") == "interleaved");
+  CHECK(value(stages("--num-layers-per-virtual-pipeline-stage 1"), "parallel.virtual_stages") == "?");
+  CHECK(value(stages("--pipeline-model-parallel-layout 'Et|tL'"), "parallel.virtual_stages") == "?");
+  CHECK(value(stages(""), "parallel.schedule") == "1f1b");
+}
 
 TEST_CASE("launch: Slurm's variables follow from what is asked of it", "[unit][io][launch]") {
   const std::string head =
