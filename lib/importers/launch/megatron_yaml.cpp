@@ -146,7 +146,8 @@ class Interpolation {
     const Enclosed* from = &place;
     for (std::size_t up = 1; up < dots && from != nullptr; ++up) from = from->by;
     const Enclosed root{&root_, nullptr};
-    return from == nullptr ? std::nullopt : scalar_at(path, dots == 0 ? root : *from, level);
+    if (dots == 0) from = &root;
+    return from == nullptr || from->map == nullptr ? std::nullopt : scalar_at(path, *from, level);
   }
 
   std::optional<std::string> scalar_at(std::string_view path, const Enclosed& from, int level) {

@@ -25,6 +25,25 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kShort{{
     {"-G", "gpus"},
 }};
 
+constexpr auto kSlurmVariables = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"nodes", "SLURM_NNODES"},
+    {"nodes", "SLURM_JOB_NUM_NODES"},
+    {"gres", "SLURM_GPUS_ON_NODE"},
+    {"gpus-per-node", "SLURM_GPUS_ON_NODE"},
+    {"gpus-per-node", "SLURM_GPUS_PER_NODE"},
+    {"gpus-per-task", "SLURM_GPUS_PER_TASK"},
+    {"gpus", "SLURM_GPUS"},
+    {"cpus-per-task", "SLURM_CPUS_PER_TASK"},
+    {"ntasks-per-node", "SLURM_NTASKS_PER_NODE"},
+    {"ntasks", "SLURM_NTASKS"},
+    {"ntasks", "SLURM_NPROCS"},
+});
+
+bool sets_variable(std::string_view option) {
+  return std::any_of(kSlurmVariables.begin(), kSlurmVariables.end(),
+                     [&](const auto& row) { return row.first == option; });
+}
+
 /// "8", "a100:8", of a gres "gpu:8,nvme:1".
 std::optional<std::int64_t> number_of(std::string_view name, std::string_view value) {
   if (name == "gres") {
@@ -63,7 +82,7 @@ std::vector<Requested> requests_in(std::string_view text, const std::string& fil
         word.remove_prefix(word.substr(2).starts_with('=') ? 3 : 2);
       }
       if (word.empty()) continue;
-      if (const auto count = number_of(name, word)) {
+      if (const auto count = number_of(name, word); count && sets_variable(name)) {
         std::erase_if(found, [&](const Requested& other) { return other.name == name; });
         found.push_back({name, *count, std::string(line), {file, number, 1}});
       }
@@ -81,19 +100,6 @@ const Requested* request(const std::vector<Requested>& all, std::string_view nam
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> slurm_variables(std::string_view text) {
-  constexpr auto kVariables = std::to_array<std::pair<std::string_view, std::string_view>>({
-      {"nodes", "SLURM_NNODES"},
-      {"nodes", "SLURM_JOB_NUM_NODES"},
-      {"gres", "SLURM_GPUS_ON_NODE"},
-      {"gpus-per-node", "SLURM_GPUS_ON_NODE"},
-      {"gpus-per-node", "SLURM_GPUS_PER_NODE"},
-      {"gpus-per-task", "SLURM_GPUS_PER_TASK"},
-      {"gpus", "SLURM_GPUS"},
-      {"cpus-per-task", "SLURM_CPUS_PER_TASK"},
-      {"ntasks-per-node", "SLURM_NTASKS_PER_NODE"},
-      {"ntasks", "SLURM_NTASKS"},
-      {"ntasks", "SLURM_NPROCS"},
-  });
   std::vector<Requested> all = requests_in(text, {});
   const Requested* nodes = request(all, "nodes");
   const Requested* tasks = request(all, "ntasks-per-node");
@@ -101,7 +107,7 @@ std::vector<std::pair<std::string, std::string>> slurm_variables(std::string_vie
     if (const auto every = checked_multiply(nodes->count, tasks->count)) all.push_back({"ntasks", *every, {}, {}});
   }
   std::vector<std::pair<std::string, std::string>> made;
-  for (const auto& [option, variable] : kVariables) {
+  for (const auto& [option, variable] : kSlurmVariables) {
     if (const Requested* one = request(all, option)) made.emplace_back(variable, std::to_string(one->count));
   }
   return made;

@@ -28,11 +28,15 @@ Sure both(Sure a, Sure b) {
 Sure inverse(Sure a) { return a == Sure::kUnknown ? a : sure(a == Sure::kNo); }
 Sure either(Sure a, Sure b) { return inverse(both(inverse(a), inverse(b))); }
 
-/// Whether a text fits a pattern of * and ?; not decided where it has brackets.
-Sure fits(std::string_view pattern, std::string_view text) {
-  constexpr std::size_t kMostWork = 1'000'000;
+/// What patterns of a whole script may compare.
+constexpr std::size_t kMostCompared = 10'000'000;
+
+/// Whether a text fits a pattern of * and ?; not decided where it has brackets, or where `left` does not suffice.
+Sure fits(std::string_view pattern, std::string_view text, std::size_t& left) {
   if (pattern == "*") return Sure::kYes;
-  const bool plain = pattern.find('[') == std::string_view::npos && pattern.size() * (text.size() + 1) <= kMostWork;
+  const std::size_t most = (pattern.size() + 1) * (text.size() + 1);
+  const bool plain = pattern.find('[') == std::string_view::npos && most <= left;
+  left -= std::min(left, most);
   if (!plain || !is_known(pattern) || !is_known(text)) return Sure::kUnknown;
   std::size_t at = 0;
   std::size_t star = std::string_view::npos;  // the last one, and where what it stands for ends
@@ -222,7 +226,8 @@ class Reader {
   void read_patterns(const Statement& statement, std::size_t first) {
     Block& block = blocks_.back();
     for (std::size_t at = first; at < statement.words.size(); ++at) {
-      block.fitting = either(block.fitting, fits(variables_.text(statement.words[at].text), block.subject));
+      block.fitting =
+          either(block.fitting, fits(variables_.text(statement.words[at].text), block.subject, compared_left_));
     }
     if (statement.pipes) return;
     block.patterns = false;
@@ -347,6 +352,7 @@ class Reader {
   std::vector<std::string> fixed_;
   std::vector<Block> blocks_;
   Sure status_ = Sure::kYes;
+  std::size_t compared_left_ = kMostCompared;
   Script script_;
 };
 

@@ -142,8 +142,9 @@ TEST_CASE("launch: OmegaConf's references are followed where they are plain", "[
   // What goes round, or is nowhere, is not known.
   const LaunchImport round = yaml(
       "micro_batch_size: ${.global_batch_size}\nglobal_batch_size: ${micro_batch_size}\n"
-      "tensor_model_parallel_size: ${...model.tp}\npipeline_model_parallel_size: ${.pp}\n");
-  for (const char* path : {"batch", "global_batch", "parallel.tensor", "parallel.pipeline"}) {
+      "tensor_model_parallel_size: ${...model.tp}\npipeline_model_parallel_size: ${.pp}\n"
+      "context_parallel_size: ${..cp}\n");
+  for (const char* path : {"batch", "global_batch", "parallel.tensor", "parallel.pipeline", "parallel.context"}) {
     CHECK(value(round, path) == "?");
   }
   std::string laughs = "a0: x\n";
