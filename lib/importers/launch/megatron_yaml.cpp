@@ -163,7 +163,7 @@ class Interpolation {
 
   const io::Node& root_;
   const LaunchOptions& options_;
-  std::size_t room_ = std::size_t{1} << 20;  // of text that is put in
+  std::size_t room_ = std::size_t{1} << 17;  // of text that is put in
 };
 
 class YamlReader {
