@@ -1,7 +1,7 @@
 // Turns what training frameworks are started with into a scenario file (`path: value`, as `ddlsim list settings`).
 //
 //   megatron    Megatron-LM: a shell script or a text of arguments; the `name ..... value` list it prints at its start;
-//               YAML with its names (Megatron-Core's --yaml-cfg, Megatron-Bridge, NeMo)
+//               YAML with its names or Megatron-Core's (--yaml-cfg, Megatron-Bridge, NeMo)
 //   deepspeed   DeepSpeed's JSON
 //   torchtitan  torchtitan's TOML
 //   accelerate  Hugging Face accelerate's YAML: FSDP 1 and 2, DeepSpeed
@@ -15,14 +15,19 @@
 // Framework defaults that differ from ours are written out (Megatron overlaps no gradients unless told to), and what
 // its code runs as is taken from its published runs (importers/training_way.h): fused kernels, attention's, formats.
 //
-// A shell script is read, never run: assignments, arrays, `+=`, $NAME, ${NAME:-default}, $((arithmetic)), `if` on
-// comparisons that can be decided, comments and continued lines are understood; what a command would print, loops and
-// undecided conditions leave their variables unknown, and an unknown value is asked for (--define NAME=VALUE).
+// A shell script is read, never run: assignments, arrays, `+=`, $NAME, ${NAME:-default}, $((arithmetic)), `if` and
+// `case` on what can be decided, text for a further shell (bash -c '... $NAME ...'), comments and continued lines are
+// understood, and $SLURM_NNODES and its like where "#SBATCH" lines say them; what a command would print, loops and
+// undecided conditions leave their variables unknown, and an unknown value is asked for (--define NAME=VALUE). Words
+// behind a switch that are not known are more options, and left out with their place. ${...} of YAML is followed to
+// keys of the same file and to --define; a class that a model is made of (_target_) has defaults that are not read.
 // Megatron's arguments describe the model as well: it is written in models/ form, with its blocks counted as
 // Megatron-Core builds them (fused QKV and gate, padded vocabulary).
 //
 // Sources: megatron/training/arguments.py of github.com/NVIDIA/Megatron-LM (names and defaults); deepspeed.ai/docs/
-// config-json; torchtitan/config/job_config.py; huggingface.co/docs/accelerate (fsdp, deepspeed).
+// config-json; torchtitan/config/job_config.py; huggingface.co/docs/accelerate (fsdp, deepspeed) and accelerate/
+// parallelism_config.py; megatron/core/transformer/transformer_config.py; megatron/bridge/training/mixed_precision.py
+// and models/gpt_provider.py of github.com/NVIDIA-NeMo/Megatron-Bridge.
 // Limits: no hybrid (Mamba) or encoder-decoder Megatron models; FSDP wrapping is taken per block.
 // Example: `--tensor-model-parallel-size 8 --micro-batch-size 2` becomes {parallel.tensor, 8}, {batch, 2}.
 #pragma once

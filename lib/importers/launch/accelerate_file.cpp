@@ -60,6 +60,7 @@ class AccelerateReader {
     }
     read_precision();
     if (fsdp_) read_fsdp();
+    read_parallelism();
     if (deepspeed) read_deepspeed_part();
     assume_software(deepspeed ? "hf trainer deepspeed" : "hf trainer", out_);
     if (!deepspeed) out_.assume("software.optimizer", "foreach", "PyTorch's own AdamW, unless the script fuses it");
@@ -196,6 +197,63 @@ class AccelerateReader {
     if (in_.flag(forward).value_or(false)) {
       out_.leave_out(forward.words, "parallel.prefetch holds for both passes", forward.where());
     }
+  }
+
+  struct Degree {
+    Tree::Found found;
+    std::int64_t ranks = 1;
+  };
+
+  /// accelerate's ParallelismConfig, whose keys begin with its name again. FSDP shares among data and context ranks
+  /// that are no copies (dp_shard_cp); sp is DeepSpeed's Ulysses.
+  void read_parallelism() {
+    const auto tensor = degree("tp_size");
+    const auto ring = degree("cp_size");
+    const auto heads = degree("sp_size");
+    const auto copies = degree("dp_replicate_size");
+    const auto shards = degree("dp_shard_size");
+    for (const char* name :
+         {"cp_backend", "sp_backend", "sp_seq_length", "sp_seq_length_is_variable", "sp_attn_implementation"}) {
+      if (in_parallelism(name)) out_.pass_by();
+    }
+    if (tensor.found) out_.set("parallel.tensor", tensor.ranks, tensor.found.words, tensor.found.where());
+    const Degree& context = heads.ranks > 1 ? heads : ring;
+    if (context.found) out_.set("parallel.context", context.ranks, context.found.words, context.found.where());
+    if (heads.ranks > 1) {
+      out_.set("parallel.context_by", "ulysses", heads.found.words + ": DeepSpeed's is Ulysses", heads.found.where());
+    } else if (ring.ranks > 1) {
+      out_.assume("parallel.context_by", "ring", "accelerate's context parallelism is PyTorch's ring attention");
+    }
+    if (const auto way = in_parallelism("cp_comm_strategy"); way && ring.ranks > 1) {
+      out_.leave_out(way.words, "keys and values go round in a ring", way.where());
+    } else if (way) {
+      out_.pass_by();
+    }
+    const Degree& said = shards.found ? shards : copies;
+    if (!said.found) return;
+    const std::string words = fmt::format("dp_replicate_size {} x dp_shard_size {}", copies.ranks, shards.ranks);
+    out_.set("parallel.data", copies.ranks * shards.ranks, words, said.found.where());
+    if (fsdp_ && copies.ranks > 1) {
+      const std::string beside = ring.ranks > 1 ? fmt::format(", times {} context ranks", ring.ranks) : "";
+      out_.set("parallel.shard_ranks", shards.ranks * ring.ranks, words + beside, said.found.where());
+    }
+    const std::int64_t all = copies.ranks * shards.ranks * tensor.ranks * context.ranks;
+    const std::int64_t processes = in_.count(in_.find("num_processes")).value_or(all);
+    if (all > 1 && all != processes) {
+      out_.fault(fmt::format("parallelism_config is of {} ranks, num_processes is {}", all, processes),
+                 said.found.where(), {"their degrees multiply to the processes"});
+    }
+  }
+
+  Degree degree(const std::string& name) {
+    const auto found = in_parallelism(name);
+    constexpr std::int64_t kMostRanks = std::int64_t{1} << 12;  // five of them stay a whole number
+    const std::int64_t ranks = in_.count(found).value_or(1);
+    if (ranks > kMostRanks) out_.fault(fmt::format("'{}'", found.words), found.where(), {"at most 4096"});
+    return {found, std::min(ranks, kMostRanks)};
+  }
+  Tree::Found in_parallelism(const std::string& name) {
+    return in_.find_first({"parallelism_config.parallelism_config_" + name, "parallelism_config." + name});
   }
 
   void read_deepspeed_part() {

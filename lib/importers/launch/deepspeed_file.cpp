@@ -87,6 +87,7 @@ class DeepSpeedReader {
     read_zero();
     read_offload();
     read_rest();
+    settle_batch();
   }
 
  private:
@@ -126,9 +127,31 @@ class DeepSpeedReader {
       out_.set("strategy.accumulation", *accumulation, accumulation_found.words, accumulation_found.where());
     }
     if (!out_.has("batch")) {
-      out_.ask("batch", global ? "train_batch_size alone: divide it by the GPUs and the passes per step"
-                               : "no train_micro_batch_size_per_gpu: samples of a micro-batch?");
+      out_.ask("batch", global && accumulation ? fmt::format("{} in {} passes: divide it by both and by the replicas",
+                                                             whole.words, *accumulation)
+                        : global               ? "train_batch_size alone: divide it by the GPUs and the passes per step"
+                                               : "no train_micro_batch_size_per_gpu: samples of a micro-batch?");
     }
+    const std::int64_t passes = accumulation.value_or(1);
+    if (global && !micro && !Tree::is_auto(accumulation_found) && *global % passes == 0) {
+      samples_of_pass_ = *global / passes;
+      whole_ = whole;
+    }
+  }
+
+  /// The micro-batch where it follows from a step's samples, its passes and the replicas.
+  void settle_batch() {
+    if (!samples_of_pass_ || out_.value_of("batch") != kAsked) return;
+    const auto ranks = [&](const char* path) { return out_.has(path) ? out_.count_of(path) : 1; };
+    std::int64_t replicas = out_.count_of("parallel.data");
+    std::string of = fmt::format("{} replicas", replicas);
+    if (replicas == 0) {
+      const std::int64_t split = ranks("parallel.tensor") * ranks("parallel.context") * ranks("parallel.pipeline");
+      replicas = split > 0 && out_.gpus() % split == 0 ? out_.gpus() / split : 0;
+      of = fmt::format("{} replicas on {} GPUs", replicas, out_.gpus());
+    }
+    if (replicas == 0 || *samples_of_pass_ % replicas != 0) return;
+    out_.set("batch", *samples_of_pass_ / replicas, fmt::format("{}: of {}", whole_.words, of), whole_.where());
   }
 
   void read_precision() {
@@ -264,6 +287,8 @@ class DeepSpeedReader {
 
   Tree in_;
   Builder& out_;
+  std::optional<std::int64_t> samples_of_pass_;  // of all replicas, where no micro-batch is stated
+  Tree::Found whole_;
 };
 
 }  // namespace

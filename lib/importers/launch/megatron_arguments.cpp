@@ -30,14 +30,6 @@ constexpr std::array<std::string_view, 10> kSigns{
 
 constexpr std::size_t kMostArguments = 5'000;
 
-std::string dashed(std::string_view name) {
-  std::string out(name);
-  std::replace(out.begin(), out.end(), '_', '-');
-  return out;
-}
-
-bool is_sign(std::string_view name) { return std::find(kSigns.begin(), kSigns.end(), name) != kSigns.end(); }
-
 /// "--name" or "--name=value" as a name; empty for anything else.
 std::string option_of(std::string_view word) {
   if (!word.starts_with("--") || word.size() < 4) return {};
@@ -46,8 +38,6 @@ std::string option_of(std::string_view word) {
       std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '-'; });
   return plain ? name : std::string();
 }
-
-bool is_none(std::string_view text) { return text == "None" || text == "none" || text == "null" || text == "~"; }
 
 /// Words that still hold blanks (options inside a quoted command) become several; quotes inside them go.
 std::vector<shell::Word> apart(const std::vector<shell::Word>& words) {
@@ -99,9 +89,9 @@ void add_words(const std::vector<shell::Word>& words, Arguments& arguments) {
     const std::string name = option_of(word.text);
     if (!name.empty()) {
       close();
-      open = Argument{name, {}, word.where};
       const std::size_t equals = word.text.find('=');
       whole = equals != std::string::npos;
+      open = Argument{.name = name, .values = {}, .where = word.where, .loose = !whole};
       if (whole) open->values.push_back(word.text.substr(equals + 1));
     } else if (open && !open->values.empty() && word.text.ends_with(".py")) {
       close();  // the script that torchrun starts
@@ -109,7 +99,7 @@ void add_words(const std::vector<shell::Word>& words, Arguments& arguments) {
       open->values.push_back(word.text);
     } else if (!shell::is_known(word.text)) {
       close();
-      arguments.add_unknown({"", {word.text}, word.where});
+      arguments.add_unknown({.name = {}, .values = {word.text}, .where = word.where});
     }
   }
   close();
@@ -133,7 +123,9 @@ std::optional<Argument> listed(std::string_view line, const SourceLocation& wher
   text = text.substr(0, text.find_last_not_of(" \r\t") + 1);
   const std::string_view name = line.substr(start, name_end + 1 - start);
   if (name.empty() || std::isalpha(static_cast<unsigned char>(name.front())) == 0) return std::nullopt;
-  return Argument{dashed(name), {std::string(text)}, {where.file, where.line, static_cast<int>(start) + 1}};
+  return Argument{.name = dashed(name),
+                  .values = {std::string(text)},
+                  .where = {where.file, where.line, static_cast<int>(start) + 1}};
 }
 
 /// Arguments of a printed list; false when the text is none.
@@ -153,42 +145,6 @@ bool read_list(std::string_view text, const std::string& file, Arguments& argume
   if (signs < 2) return false;
   for (Argument& argument : found) arguments.add(std::move(argument));
   return true;
-}
-
-/// Every scalar of a YAML document by its own key, whatever it stands under; optim.name is no other's name (NeMo).
-void read_leaves(const io::Node& node, const std::string& key, Arguments& arguments, Builder& out) {
-  if (node.kind == io::NodeKind::kMap) {
-    for (const io::Entry& entry : node.entries) {
-      const bool optimizer = key == "optim" && entry.key == "name";
-      read_leaves(entry.value, optimizer ? "optim_name" : entry.key, arguments, out);
-    }
-    return;
-  }
-  if (node.kind == io::NodeKind::kScalar && (node.text.empty() || is_none(node.text))) {
-    return out.pass_by();  // null is not stated
-  }
-  Argument argument{dashed(key), {}, node.where};
-  const auto add = [&](const io::Node& item) {
-    // ${model.seq_length}: a value that OmegaConf puts in.
-    argument.values.push_back(item.text.find("${") == std::string::npos ? item.text
-                                                                        : shell::kUnknown + item.text + shell::kEnd);
-  };
-  if (node.kind == io::NodeKind::kScalar) {
-    add(node);
-  } else {
-    for (const io::Node& item : node.items) {
-      if (item.kind != io::NodeKind::kScalar) return;
-      add(item);
-    }
-  }
-  const auto same = std::find_if(arguments.all().begin(), arguments.all().end(),
-                                 [&](const Argument& known) { return known.name == argument.name; });
-  if (same != arguments.all().end() && same->values != argument.values && is_sign(argument.name)) {
-    out.fault(fmt::format("'{}' is given twice, as {} and as {}", key, shown(same->words()), shown(argument.words())),
-              node.where, {fmt::format("the other stands in line {}: keep one", same->where.line)});
-    return;
-  }
-  arguments.add(std::move(argument));
 }
 
 /// Whether a command shows words and runs none.
@@ -255,6 +211,16 @@ void read_script_words(const shell::Script& script, const std::string& file, Arg
 
 }  // namespace
 
+std::string dashed(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '_', '-');
+  return out;
+}
+
+bool is_sign(std::string_view option) { return std::find(kSigns.begin(), kSigns.end(), option) != kSigns.end(); }
+
+bool is_none(std::string_view text) { return text == "None" || text == "none" || text == "null" || text == "~"; }
+
 std::string Argument::words() const {
   std::string out = "--" + name;
   for (const std::string& value : values) {
@@ -298,9 +264,24 @@ const Argument* Arguments::find_first(std::initializer_list<std::string_view> na
   return first;
 }
 
+bool Arguments::states(std::string_view name) {
+  return has(name) || std::find(nulls_.begin(), nulls_.end(), name) != nulls_.end();
+}
+
+void Arguments::loosen(std::string_view name) {
+  Argument* found = look(name);
+  if (found == nullptr || !found->loose || found->values.empty() || shell::is_known(found->values.front())) return;
+  for (std::string& value : found->values) {
+    if (!shell::is_known(value)) add_unknown({.name = {}, .values = {std::move(value)}, .where = found->where});
+  }
+  found->values.clear();
+}
+
 bool Arguments::flag(std::string_view name) {
-  const Argument* found = find(name);
-  if (found == nullptr) return false;
+  if (find(name) == nullptr) return false;
+  loosen(name);
+  Argument* found = look(name);
+  found->flagged = true;
   if (found->values.empty()) return true;
   const std::string value = word(name);
   if (value == "true" || value == "1" || value == "yes") return true;
@@ -332,9 +313,11 @@ std::string Arguments::word(std::string_view name) {
 }
 
 bool Arguments::is_unknown(std::string_view name) {
-  const Argument* found = find(name);
-  return found != nullptr && std::any_of(found->values.begin(), found->values.end(),
-                                         [](const std::string& value) { return !shell::is_known(value); });
+  if (find(name) == nullptr) return false;
+  Argument& found = *look(name);
+  found.settled = std::any_of(found.values.begin(), found.values.end(),
+                              [](const std::string& value) { return !shell::is_known(value); });
+  return found.settled;
 }
 
 Expected<Arguments> read_arguments(std::string_view text, const std::string& file, const LaunchOptions& options,
@@ -343,7 +326,7 @@ Expected<Arguments> read_arguments(std::string_view text, const std::string& fil
   if (file.ends_with(".yaml") || file.ends_with(".yml")) {
     const auto document = io::parse_yaml(text, file);
     if (!document) return tl::unexpected<Error>(document.error());
-    read_leaves(*document, "", arguments, out);
+    read_yaml(*document, options, arguments, out);
     const auto& all = arguments.all();
     if (std::none_of(all.begin(), all.end(), [](const Argument& a) { return is_sign(a.name); })) {
       out.fault("no Megatron-LM arguments found", {file, 0, 0},
@@ -353,7 +336,7 @@ Expected<Arguments> read_arguments(std::string_view text, const std::string& fil
     return arguments;
   }
   if (read_list(text, file, arguments)) return arguments;
-  const auto script = shell::read_script(text, file, options.variables);
+  const auto script = shell::read_script(text, file, options.variables, slurm_variables(text));
   if (!script) return tl::unexpected<Error>(script.error());
   read_script_words(*script, file, arguments, out);
   return arguments;
@@ -363,45 +346,6 @@ bool ties_embeddings(Arguments& arguments) {
   // In the printed list and in YAML the switch goes by its variable.
   const Argument* share = arguments.find("share-embeddings-and-output-weights");
   return !arguments.flag("untie-embeddings-and-output-weights") && (share == nullptr || arguments.flag(share->name));
-}
-
-void read_sbatch(std::string_view text, const std::string& file, bool launched, Builder& out) {
-  struct Said {
-    std::int64_t count = 0;
-    std::string line;
-    SourceLocation where;
-  };
-  std::optional<Said> nodes;
-  std::optional<Said> gpus;
-  std::optional<Said> tasks;
-  int number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = text.substr(at, end - at);
-    at = end + 1;
-    ++number;
-    if (!line.starts_with("#SBATCH")) continue;
-    const auto take = [&](std::optional<Said>& said, std::string_view key) {
-      const std::size_t found = line.find(key);
-      if (found == std::string_view::npos) return;
-      std::string_view rest = line.substr(found + key.size());
-      rest.remove_prefix(rest.starts_with('=') || rest.starts_with(' ') ? 1 : 0);
-      rest = rest.substr(0, rest.find_first_of(" \t\r#,"));
-      // "--gres=gpu:a100:8" has the kind of GPU before their number.
-      rest.remove_prefix(rest.rfind(':') + 1);
-      if (const auto count = parse_count(rest, {1, kLargest})) {
-        said = Said{*count, std::string(line), {file, number, 1}};
-      }
-    };
-    for (const char* key : {"--nodes", " -N"}) take(nodes, key);
-    for (const char* key : {"--gpus-per-node", "--gres=gpu:"}) take(gpus, key);
-    take(tasks, "--ntasks-per-node");
-  }
-  if (nodes && out.count_of("nodes") == 0) out.set("nodes", nodes->count, nodes->line, nodes->where);
-  if (out.count_of("gpus_per_node") > 0) return;  // the launcher's word
-  // A task is a launcher's where there is one of it, and otherwise a GPU's where nobody counts GPUs.
-  if (!gpus && tasks && tasks->count > 1 && !launched) gpus = tasks;
-  if (gpus) out.set("gpus_per_node", gpus->count, gpus->line, gpus->where);
 }
 
 }  // namespace ddlsim::importers::launch

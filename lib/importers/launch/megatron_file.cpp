@@ -19,7 +19,7 @@ class MegatronReader {
     read_cluster();
     read_degrees();
     read_batches();
-    read_precision();
+    eight_ = read_megatron_precision(in_, out_);
     read_data_parallel();
     read_pipeline();
     read_recompute();
@@ -39,6 +39,12 @@ class MegatronReader {
     const auto value = in_.count(*found, least);
     if (value) out_.set(path, *value, found->words(), found->where);
     return value;
+  }
+
+  /// 1 where nobody says it, 0 where it is asked for.
+  std::int64_t degree(std::string_view option, const std::string& path) {
+    taken(option, path);
+    return out_.has(path) ? out_.count_of(path) : 1;
   }
 
   void read_cluster() {
@@ -76,15 +82,15 @@ class MegatronReader {
   }
 
   void read_degrees() {
-    tensor_ = taken("tensor-model-parallel-size", "parallel.tensor").value_or(1);
-    pipeline_ = taken("pipeline-model-parallel-size", "parallel.pipeline").value_or(1);
+    tensor_ = degree("tensor-model-parallel-size", "parallel.tensor");
+    pipeline_ = degree("pipeline-model-parallel-size", "parallel.pipeline");
     taken("context-parallel-size", "parallel.context");
     taken("expert-model-parallel-size", "parallel.expert");
     read_expert_tensor();
     taken("data-parallel-size", "parallel.data");
     if (in_.flag("sequence-parallel")) {
       // Megatron turns it off without tensor parallelism.
-      if (tensor_ > 1) {
+      if (tensor_ != 1) {
         out_.set("parallel.sequence", "yes", "--sequence-parallel", in_.find("sequence-parallel")->where);
       }
     } else if (const Argument* found = in_.find("sequence-parallel");
@@ -131,57 +137,6 @@ class MegatronReader {
     }
   }
 
-  void read_precision() {
-    const Argument* fp8 = in_.find_first({"fp8-format", "fp8", "fp8-hybrid", "fp8-e4m3"});
-    const std::string format = fp8 == nullptr ? std::string() : in_.word(fp8->name);
-    const bool eight = fp8 != nullptr && format != "false" && format != "0";
-    const Argument* four = in_.find_first({"fp4-format", "fp4"});
-    const bool narrower = four != nullptr && in_.word(four->name) != "false";
-    eight_ = eight && !narrower;
-    const Argument* trainer = in_.find("precision");  // NeMo: bf16, 16, 16-mixed, bf16-mixed, 32
-    const std::string said = trainer == nullptr ? std::string() : in_.word("precision");
-    const bool bf16 = in_.flag("bf16") || said.starts_with("bf16");
-    const bool fp16 = in_.flag("fp16") || said.starts_with("16");
-    const bool sums_fp32 = in_.flag("accumulate-allreduce-grads-in-fp32");
-    const bool sums_bf16 = in_.flag("grad-reduce-in-bf16") || in_.word("main-grads-dtype") == "bf16" ||
-                           in_.word("grad-sync-dtype") == "bf16";  // the last is NeMo's
-    const bool engine = runs_deepspeed(in_);                       // whose formats are DeepSpeed's
-    const char* const why = "Megatron's formats of weights, gradients and states";
-    for (const char* name : {"bf16", "fp16"}) {
-      if (!in_.is_unknown(name)) continue;
-      out_.ask("precision", in_.find(name)->words(), in_.find(name)->where);
-    }
-    if (bf16 && fp16) out_.fault("both --bf16 and --fp16", in_.find_first({"fp16", "precision"})->where, {"keep one"});
-    if (narrower) {
-      out_.set("precision", "fp4", four->words(), four->where);
-      out_.assume("parallel.states", sums_bf16 ? "mixed-16" : "mixed", why);
-    } else if (eight) {
-      out_.set("precision", "fp8", fp8->words(), fp8->where);
-      // Megatron's help: "do not use any other intermediate dtype".
-      const bool primary = in_.flag("fp8-param-gather") && in_.flag("use-distributed-optimizer");
-      out_.assume("parallel.states", primary ? "fp8-primary" : "fp8", why);
-      if (sums_bf16) keep_sixteen();
-    } else if (bf16 || fp16) {
-      const Argument& found = *in_.find_first({bf16 ? "bf16" : "fp16", "precision"});
-      out_.set("precision", bf16 ? "bf16" : "fp16", found.words(), found.where);
-      if (!engine) out_.assume("parallel.states", sums_bf16 || (fp16 && !sums_fp32) ? "mixed-16" : "mixed", why);
-    } else {
-      out_.assume("precision", "fp32", "no --bf16, --fp16, --fp8-format or --fp4-format");
-      if (!engine) out_.assume("parallel.states", "fp32", why);
-    }
-  }
-
-  /// No format of states has weights of 8 bits and gradients of 16: they are sent as such, and counted in fp32.
-  void keep_sixteen() {
-    const char* const name = in_.flag("grad-reduce-in-bf16")          ? "grad-reduce-in-bf16"
-                             : in_.word("main-grads-dtype") == "bf16" ? "main-grads-dtype"
-                                                                      : "grad-sync-dtype";
-    const Argument& found = *in_.find(name);
-    out_.set("strategy.gradients", "bf16", found.words(), found.where);
-    out_.leave_out(found.words() + " beside fp8", "gradients are sent in 16 bits, but stand in 32 in memory",
-                   found.where);
-  }
-
   /// --no-NAME, or NAME as False in the printed list and in YAML.
   bool is_off(std::string_view name) {
     const Argument* said = in_.find(name);
@@ -191,12 +146,14 @@ class MegatronReader {
   /// The softmax is a kernel of its own only where attention is several; which activation's switch counts follows from
   /// the activation (megatron/training/arguments.py, core_transformer_config_from_args: bias_activation_fusion).
   void read_fusions() {
-    const bool gated = in_.flag("swiglu");
-    const bool gelu = is_off("bias-gelu-fusion");
-    const bool swiglu = is_off("bias-swiglu-fusion");
+    const bool gated = in_.flag("swiglu") || in_.flag("gated-linear-unit");
+    const bool core = is_off("bias-activation-fusion");  // Megatron-Core's for both
+    const bool gelu = core || is_off("bias-gelu-fusion");
+    const bool swiglu = core || is_off("bias-swiglu-fusion");
     const bool softmax = is_off("masked-softmax-fusion") && !attends_in_one(in_);
     if (!softmax && !(gated ? swiglu : gelu)) return assume_software("megatron-core", out_);
     const Argument* found = softmax ? in_.find_first({"no-masked-softmax-fusion", "masked-softmax-fusion"})
+                            : core  ? in_.find("bias-activation-fusion")
                             : gated ? in_.find_first({"no-bias-swiglu-fusion", "bias-swiglu-fusion"})
                                     : in_.find_first({"no-bias-gelu-fusion", "bias-gelu-fusion"});
     out_.leave_out(found->words(), "a part of a block is not fused: software.fused is left open, half of its effect",
@@ -243,11 +200,19 @@ class MegatronReader {
       return;
     }
     const Argument* layout = in_.find("pipeline-model-parallel-layout");
+    if (const Argument* by = layout != nullptr ? layout
+                             : said == nullptr ? each
+                                               : nullptr;
+        pipeline_ == 0 && by != nullptr) {
+      chunks_.reset();
+      out_.ask("parallel.virtual_stages", by->words() + ": parts of a rank follow from the stages", by->where);
+      return;
+    }
     const auto listed = layout_parts(in_);
     if (pipeline_ > 1 && layout != nullptr && !listed) {
       out_.ask("parallel.layers_per_stage", layout->words() + ": blocks of each part?", layout->where);
     }
-    MegatronParts parts{.stages = pipeline_};
+    MegatronParts parts{.stages = at_least_two()};
     if (pipeline_ > 1 && listed) {
       const auto count = static_cast<std::int64_t>(listed->size());
       if (count % pipeline_ != 0) {
@@ -256,7 +221,7 @@ class MegatronReader {
         return;
       }
       chunks_ = count / pipeline_;
-      return set_schedule(*layout);
+      return set_schedule(layout);
     }
     if (said != nullptr) {
       parts.of_a_rank = in_.count(*said).value_or(1);
@@ -266,8 +231,8 @@ class MegatronReader {
       parts.layers_of_one = size.value_or(1);
       said = each;
     }
+    if (pipeline_ == 1) return;
     chunks_ = megatron_chunks(parts);
-    if (pipeline_ <= 1) return;
     if (!chunks_) {
       out_.ask("parallel.virtual_stages", each->words() + ": layers of a stage divided by it", each->where);
       return;
@@ -278,21 +243,25 @@ class MegatronReader {
                  each->where, {"the layers of a stage must be a multiple of the layers of a virtual stage"});
       return;
     }
-    set_schedule(said != nullptr ? *said : *in_.find("pipeline-model-parallel-size"));
+    set_schedule(said);
   }
 
-  void set_schedule(const Argument& said) {
+  /// Stages that are not known are several: one has no schedule.
+  [[nodiscard]] std::int64_t at_least_two() const { return pipeline_ == 0 ? 2 : pipeline_; }
+
+  /// `said`: who says that a rank has several parts.
+  void set_schedule(const Argument* said) {
     const std::int64_t chunks = *chunks_;
-    const std::string schedule(megatron_schedule(pipeline_, chunks));
+    const std::string schedule(megatron_schedule(at_least_two(), chunks));
     if (chunks > 1) {
-      out_.set("parallel.schedule", schedule, said.words(), said.where);
-      out_.set("parallel.virtual_stages", chunks, said.words(), said.where);
+      out_.set("parallel.schedule", schedule, said->words(), said->where);
+      out_.set("parallel.virtual_stages", chunks, said->words(), said->where);
     } else {
       out_.assume("parallel.schedule", schedule, "Megatron's schedule of a pipeline without virtual stages");
     }
     // In the printed list and in YAML the option goes by its variable.
     const Argument* sends = in_.find_first({"overlap-p2p-comm", "overlap-p2p-communication"});
-    const bool off = in_.has("no-overlap-p2p-communication") || (sends != nullptr && !in_.flag(sends->name));
+    const bool off = in_.flag("no-overlap-p2p-communication") || (sends != nullptr && !in_.flag(sends->name));
     out_.assume("parallel.overlap_p2p", chunks > 1 && !off ? "yes" : "no",
                 chunks > 1 ? "Megatron sends beside work with virtual stages, unless told not to"
                            : "Megatron sends beside work with virtual stages alone");
@@ -308,6 +277,9 @@ class MegatronReader {
     if (how.empty()) how = in_.word("activations-checkpoint-granularity");
     if (in_.is_unknown(said->name)) {
       out_.ask("parallel.recompute", said->words() + " is not known", said->where);
+    } else if (how == "selective" && in_.is_unknown("recompute-modules")) {
+      const Argument& modules = *in_.find("recompute-modules");
+      out_.ask("parallel.recompute", modules.words() + " is not known", modules.where);
     } else if (how == "selective") {
       read_recomputed_modules(*said);
     } else if (how == "full") {
@@ -362,7 +334,7 @@ class MegatronReader {
       }
       return;
     }
-    const std::int64_t parts = std::max<std::int64_t>(pipeline_, 1) * chunks_.value_or(0);
+    const std::int64_t parts = pipeline_ * chunks_.value_or(0);
     const std::int64_t own = layers && parts > 0 ? *layers / parts : 0;
     const char* const whose = chunks_.value_or(1) > 1 ? "virtual stage" : "stage";
     if (!count || own == 0) {
@@ -376,7 +348,7 @@ class MegatronReader {
 
   void read_overlaps() {
     for (const char* name : {"tp-comm-overlap", "ub-tp-comm-overlap"}) {  // the second is NeMo's
-      if (!in_.flag(name) || tensor_ <= 1) continue;
+      if (!in_.flag(name) || tensor_ == 1) continue;
       out_.set("parallel.overlap_tensor", "yes", fmt::format("--{}", name), in_.find(name)->where);
     }
     if (in_.flag("enable-cuda-graph") || in_.flag("external-cuda-graph")) {
@@ -387,7 +359,7 @@ class MegatronReader {
 
   Arguments& in_;
   Builder& out_;
-  std::int64_t tensor_ = 1;
+  std::int64_t tensor_ = 1;  // 0: not known, as the next
   std::int64_t pipeline_ = 1;
   std::optional<std::int64_t> chunks_ = 1;  // parts of layers that a rank has; nothing: not known
   bool eight_ = false;                      // products of 8 bits

@@ -1,12 +1,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
 
+#include "ddlsim/support/names.h"
 #include "ddlsim/support/quantity_io.h"
 #include "hf/hf_layers.h"
 #include "megatron_arguments.h"
-#include "shell_words.h"
 
 namespace ddlsim::importers::launch {
 namespace {
@@ -15,48 +14,6 @@ namespace wl = ddlsim::workload;
 
 constexpr wl::Combine kGated{.product = true, .gated = true};
 constexpr std::int64_t kMostSize = std::int64_t{1} << 31;
-
-/// "([0]*3+[1]*58)" or "[0,1,1]" as a list, "2" as every second; nothing for anything else.
-std::optional<std::vector<bool>> pattern_of(std::string_view text, std::int64_t layers) {
-  std::vector<bool> made;
-  const auto number = parse_count(text, {1, kMostSize});
-  if (number) {
-    for (std::int64_t i = 0; i < layers; ++i) made.push_back(i % *number == 0);
-    return made;
-  }
-  std::vector<bool> group;
-  bool closed = false;  // a group that waits for "*n"
-  const auto flush = [&](std::int64_t times) {
-    for (std::int64_t i = 0; i < times && static_cast<std::int64_t>(made.size()) <= layers; ++i) {
-      made.insert(made.end(), group.begin(), group.end());
-    }
-    group.clear();
-    closed = false;
-  };
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const char c = text[at];
-    if (c == '[') {
-      if (closed) flush(1);
-    } else if (c == ']') {
-      closed = true;
-    } else if (c == '*' && closed) {
-      std::size_t end = at + 1;
-      while (end < text.size() && (std::isdigit(static_cast<unsigned char>(text[end])) != 0 || text[end] == ' ')) ++end;
-      std::string digits(text.substr(at + 1, end - at - 1));
-      std::erase(digits, ' ');
-      const auto times = parse_count(digits, {0, hf::kMostBlocks});
-      if (!times) return std::nullopt;
-      flush(*times);
-      at = end - 1;
-    } else if ((c == '0' || c == '1') && !closed) {
-      group.push_back(c == '1');
-    } else if (c != ',' && c != ' ' && c != '(' && c != ')' && c != '+' && c != '"' && c != '\'') {
-      return std::nullopt;
-    }
-  }
-  if (closed) flush(1);
-  return group.empty() ? std::optional(made) : std::nullopt;
-}
 
 class ModelReader {
  public:
@@ -77,6 +34,7 @@ class ModelReader {
       return;
     }
     if (!in_.has("num-layers") && !in_.has("hidden-size")) return;
+    read_class();
     layers_ = need("num-layers", hf::kMostBlocks);
     hidden_ = need("hidden-size", kMostSize);
     heads_ = need("num-attention-heads", kMostSize);
@@ -116,15 +74,64 @@ class ModelReader {
     return in_.has(name) ? need(name, kMostSize) : otherwise;
   }
 
-  void read_widths() {
-    const std::string activation = in_.word("activation");  // NeMo
-    gated_ = in_.flag("swiglu") || in_.flag("quick-geglu") || in_.flag("geglu") || activation.ends_with("swiglu") ||
-             activation.ends_with("geglu");
-    const bool squared = in_.flag("squared-relu") || activation == "squared-relu";
-    activation_ = gated_ ? "silu" : squared ? "relu" : "gelu";
-    // Megatron's default with a gate: two thirds of four times as wide, whole multiples of 64.
-    const std::int64_t usual = gated_ ? hidden_ * 8 / 3 / 64 * 64 : 4 * hidden_;
+  /// A switch that makes another model: what is not known of it is lacking.
+  bool on(std::string_view name) {
+    const bool yes = in_.flag(name);
+    if (in_.is_unknown(name)) lack(in_.find(name)->words());
+    return yes;
+  }
+  /// As Arguments::word, likewise.
+  std::string said(std::string_view name) {
+    if (in_.is_unknown(name)) lack(in_.find(name)->words());
+    return in_.word(name);
+  }
+
+  /// A class of Megatron-Bridge or NeMo that is no plain one has defaults of its own, which are not read: what they may
+  /// be of is stated, or lacking. Bridge pads a vocabulary where it is told to, and has positions for a sequence.
+  void read_class() {
+    const Argument* made = in_.find("_target_");
+    if (made == nullptr) return;
+    const std::string& path = made->values.front();
+    bridge_ = path.find("bridge") != std::string::npos;
+    const std::string_view name = std::string_view(path).substr(path.rfind('.') + 1);
+    if (name == "GPTModelProvider" || name == "TransformerConfig" || name == "GPTConfig") return;
+    std::vector<std::string> decided{"normalization",   "add-bias-linear",  "share-embeddings-and-output-weights",
+                                     "ffn-hidden-size", "num-query-groups", "position-embedding-type",
+                                     "hidden-dropout",  "gated-linear-unit"};
+    const bool dense = name.starts_with("GPT") || (name.starts_with("Llama") && !name.starts_with("Llama4"));
+    if (!dense) {
+      for (const char* more : {"num-experts", "multi-latent-attention", "qk-layernorm", "kv-channels"}) {
+        decided.emplace_back(more);
+      }
+    }
+    std::erase_if(decided, [&](const std::string& option) { return in_.states(option); });
+    if (!decided.empty()) lack(fmt::format("what {} has where none is stated of {}", name, join(decided)));
+  }
+
+  /// --swiglu, NeMo's activation: fast-swiglu, Megatron-Core's gated_linear_unit and activation_func.
+  void read_activation() {
+    const std::string activation = said("activation");
+    std::string function = said("activation-func");
+    function = function.substr(function.rfind('.') + 1);
+    std::replace(function.begin(), function.end(), '-', '_');
+    const bool swiglu = on("swiglu");
+    gated_ = swiglu || on("quick-geglu") || on("geglu") || on("gated-linear-unit") || activation.ends_with("glu") ||
+             function.ends_with("glu");
+    const bool squared = on("squared-relu") || activation == "squared-relu";
+    if (function.starts_with("silu") || function.starts_with("swish")) {
+      activation_ = "silu";
+    } else if (squared || function.find("relu") != std::string::npos) {
+      activation_ = "relu";
+    } else if (!gated_ && !function.empty() && function.find("gelu") == std::string::npos) {
+      lack(in_.find("activation-func")->words());
+    }
+    // The command line's default with --swiglu: two thirds of four times as wide, whole multiples of 64.
+    const std::int64_t usual = swiglu ? hidden_ * 8 / 3 / 64 * 64 : 4 * hidden_;
     inner_ = size_or("ffn-hidden-size", std::max<std::int64_t>(usual, 1));
+  }
+
+  void read_widths() {
+    read_activation();
     if (!in_.has("kv-channels") && missing_.empty() && hidden_ % heads_ != 0) {
       out_.fault(fmt::format("{} attention heads do not divide a hidden size of {}", heads_, hidden_),
                  in_.find("num-attention-heads")->where, {"state --kv-channels where it does not follow from the two"});
@@ -132,7 +139,7 @@ class ModelReader {
     width_ = size_or("kv-channels", std::max<std::int64_t>(1, hidden_ / heads_));
     // argparse ignores --num-query-groups without the switch; YAML of NeMo has the number alone, and so has
     // Megatron-DeepSpeed, whose switch gives it Megatron's name.
-    const bool switched = in_.flag("group-query-attention");
+    const bool switched = on("group-query-attention");
     const Argument* heads = in_.find("num-key-value-heads");
     const Argument* groups = heads != nullptr && !switched ? heads : in_.find("num-query-groups");
     const bool yaml =
@@ -142,7 +149,7 @@ class ModelReader {
     if (heads_ % kv_heads_ != 0 && missing_.empty()) {
       out_.fault(fmt::format("'{}' do not divide {} attention heads", shown(groups->words()), heads_), groups->where);
     }
-    if (in_.flag("multi-latent-attention")) {
+    if (on("multi-latent-attention")) {
       latent_ = true;
       // Defaults of Megatron-Core's MLATransformerConfig.
       query_rank_ = in_.has("q-lora-rank") ? need("q-lora-rank", kMostSize) : 0;
@@ -155,6 +162,7 @@ class ModelReader {
 
   /// Megatron pads the vocabulary so that every tensor rank has a multiple of 128 rows.
   void read_vocabulary() {
+    in_.find("make-vocab-size-divisible-by");
     const Argument* padded = in_.find_first({"padded-vocab-size", "pad-vocab-size-to"});  // Megatron-DeepSpeed's
     const Argument* stated = in_.find("vocab-size");
     if (padded != nullptr && !in_.is_unknown(padded->name)) {
@@ -173,8 +181,16 @@ class ModelReader {
            " decides (--vocab-size N at the import)");
       return;
     }
+    if (bridge_ && !on("should-pad-vocab")) {
+      vocabulary_ = tokens;
+      return;
+    }
     const std::int64_t multiple =
         size_or("make-vocab-size-divisible-by", 128) * std::max<std::int64_t>(out_.count_of("parallel.tensor"), 1);
+    if (out_.value_of("parallel.tensor") == kAsked) {
+      const Argument& ranks = *in_.find("tensor-model-parallel-size");
+      out_.leave_out(ranks.words(), "the vocabulary is padded as for one tensor rank", ranks.where);
+    }
     vocabulary_ = (tokens + multiple - 1) / multiple * multiple;
     if (vocabulary_ > kMostSize) lack("a vocabulary of a possible size");
   }
@@ -192,22 +208,8 @@ class ModelReader {
     }
     shared_ =
         in_.has("moe-shared-expert-intermediate-size") ? need("moe-shared-expert-intermediate-size", kMostSize) : 0;
-    sparse_.assign(static_cast<std::size_t>(layers_), true);
-    const Argument* frequency = in_.find("moe-layer-freq");
-    if (frequency == nullptr) return;
-    std::string text;
-    for (const std::string& value : frequency->values) text += value + " ";
-    if (!shell::is_known(text)) return lack(frequency->words());
-    if (!text.empty()) text.pop_back();
-    const auto pattern = pattern_of(text, layers_);
-    if (!pattern || static_cast<std::int64_t>(pattern->size()) != layers_) {
-      out_.fault(
-          fmt::format("'{}'", shown(frequency->words())), frequency->where,
-          {fmt::format("it takes a number (every so many layers), or a list of {} times 0 or 1, as ([0]*3+[1]*58)",
-                       layers_)});
-      return;
-    }
-    sparse_ = *pattern;
+    sparse_ = blocks_of_experts(in_, layers_, out_);
+    if (sparse_.empty()) lack(in_.find("moe-layer-freq")->words());
   }
 
   /// In the printed list and in YAML the switch goes by its variable.
@@ -217,30 +219,47 @@ class ModelReader {
   }
 
   void read_switches() {
-    const std::string norm = in_.word("normalization");
+    const std::string norm = said("normalization");
     rms_ = norm == "rmsnorm";
     if (!norm.empty() && norm != "layernorm" && norm != "layernorm1p" && !rms_) {
       out_.fault(fmt::format("'{}'", shown(in_.find("normalization")->words())), in_.find("normalization")->where,
                  {"valid: LayerNorm, RMSNorm"});
     }
     bias_ = biased();
-    qkv_bias_ = bias_ || in_.flag("add-qkv-bias") || in_.flag("qkv-bias");
-    qk_norm_ = in_.flag("qk-layernorm");
+    qkv_bias_ = bias_ || on("add-qkv-bias") || on("qkv-bias");
+    qk_norm_ = on("qk-layernorm");
     tied_ = ties_embeddings(in_);
-    const std::string position = in_.word("position-embedding-type");
-    rotary_ = in_.flag("use-rotary-position-embeddings") || position == "rope" || position == "yarn";
+    const std::string position = said("position-embedding-type");
+    rotary_ = on("use-rotary-position-embeddings") || position == "rope" || position == "yarn";
     // ALiBi adds to scores what follows from distances alone.
-    const bool none = in_.has("no-position-embedding");
+    const bool none = on("no-position-embedding");
     positions_ = !rotary_ && !none && position != "none" && position != "alibi";
     if (const Argument* added = in_.find("add-position-embedding");
         added != nullptr && !in_.flag("add-position-embedding")) {
       positions_ = false;
     }
     in_.find("max-position-embeddings");  // of no effect where positions are no table
-    if (positions_) position_rows_ = need("max-position-embeddings", kMostSize);
+    if (positions_ && bridge_) {
+      position_rows_ = rows_;
+    } else if (positions_) {
+      position_rows_ = need("max-position-embeddings", kMostSize);
+    }
     dropout_ = probability("hidden-dropout");
+    taken_to_be("hidden-dropout", "dropout is there, as Megatron has it unless told not to");
     flash_ = attends_in_one(in_);
     if (const Argument* size = in_.find("window-size")) read_window(*size);
+    for (const char* name : {"disable-bias-linear", "add-bias-linear", "bias", "untie-embeddings-and-output-weights",
+                             "share-embeddings-and-output-weights", "add-position-embedding"}) {
+      on(name);  // read by others
+    }
+    for (const char* name : {"attention-backend", "transformer-impl"}) taken_to_be(name, "attention is one kernel");
+  }
+
+  /// What is not known and changes no size.
+  void taken_to_be(std::string_view name, const char* what) {
+    if (!in_.is_unknown(name)) return;
+    const Argument& found = *in_.find(name);
+    out_.leave_out(found.words(), fmt::format("not known: {}", what), found.where);
   }
 
   /// Whether an option's probability is above 0; Megatron's own is 0.1.
@@ -255,6 +274,7 @@ class ModelReader {
 
   /// "127,0": so many keys before the query's own.
   void read_window(const Argument& found) {
+    if (in_.is_unknown(found.name)) return lack(found.words());
     std::string text;
     for (const std::string& value : found.values) text += value + ",";
     std::erase_if(text, [](char c) { return c == '(' || c == ')' || c == ' '; });
@@ -451,6 +471,7 @@ class ModelReader {
   bool positions_ = true;
   bool dropout_ = true;
   bool flash_ = true;
+  bool bridge_ = false;  // Megatron-Bridge makes the model
 };
 
 }  // namespace

@@ -118,7 +118,29 @@ constexpr auto kPassedBy = std::to_array<std::string_view>({
     // Megatron-DeepSpeed's --checkpoint-activations says it.
     "deepspeed-activation-checkpointing",
     "deepspeed-mpi",
+    "fp4-recipe",
+    "sequence-length",  // of Megatron-Bridge's data set, which is the model's
+    // Of launchers.
+    "jobid",
+    "membind",
+    "tee",
     "hostfile",
+});
+
+/// Beginnings of switches: what is not known behind one is more options.
+constexpr auto kSwitches = std::to_array<std::string_view>({
+    "no-",
+    "use-",
+    "disable-",
+    "enable-",
+    "overlap-",
+    "reset-",
+    "deepspeed-activation-checkpointing",
+    "log-throughput",
+    "mock-data",
+    "finetune",
+    "moe-grouped-gemm",
+    "moe-permute-fusion",
 });
 
 /// Options that change a step's time and have no setting.
@@ -170,10 +192,32 @@ void report_optimizer(Arguments& arguments, Builder& out) {
   }
 }
 
+void loosen_switches(Arguments& arguments) {
+  for (const Argument& argument : arguments.all()) {
+    const bool starts = std::any_of(kSwitches.begin(), kSwitches.end(),
+                                    [&](std::string_view start) { return argument.name.starts_with(start); });
+    if (starts) arguments.loosen(argument.name);
+  }
+}
+
+/// Switches whose value is not known, and words that may be any options.
+void report_unknown(Arguments& arguments, Builder& out) {
+  for (const Argument& argument : arguments.all()) {
+    if (argument.flagged && !argument.settled && arguments.is_unknown(argument.name)) {
+      out.leave_out(argument.words(), "not known: taken as off", argument.where);
+    }
+  }
+  for (const Argument& argument : arguments.unknown()) {
+    out.leave_out(argument.words().substr(3), "not known, and so are the options in it (--define NAME=VALUE)",
+                  argument.where);
+  }
+}
+
 }  // namespace
 
 void report_rest(Arguments& arguments, Builder& out) {
   report_optimizer(arguments, out);
+  loosen_switches(arguments);
   for (const Unmodelled& row : kUnmodelled) {
     const Argument* found = arguments.find(row.name);
     if (found == nullptr || (found->values.size() == 1 && !arguments.is_unknown(row.name) && usual(*found))) {
@@ -199,10 +243,7 @@ void report_rest(Arguments& arguments, Builder& out) {
     const auto count = static_cast<std::int64_t>(others.size());
     out.leave_out(fmt::format("{} {}", count, in_number(count, "option")), "no rule here: " + join(others), {});
   }
-  for (const Argument& argument : arguments.unknown()) {
-    out.leave_out(argument.words().substr(3), "not known, and so are the options in it (--define NAME=VALUE)",
-                  argument.where);
-  }
+  report_unknown(arguments, out);
 }
 
 }  // namespace ddlsim::importers::launch

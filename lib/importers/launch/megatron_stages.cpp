@@ -183,7 +183,7 @@ void deal_stages(Arguments& arguments, const BlockStarts& blocks, std::int64_t s
     out.fault(
         fmt::format("{} blocks on {} stages{} leave a remainder", all, stages,
                     chunks > 1 ? fmt::format(" of {} parts", chunks) : std::string()),
-        arguments.find("pipeline-model-parallel-size")->where,
+        arguments.find_first({"pipeline-model-parallel-size", "num-layers"})->where,
         {"every stage has as many; --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers make "
          "exceptions, and so do --account-for-embedding-in-pipeline-split and --account-for-loss-in-pipeline-split"});
     return;

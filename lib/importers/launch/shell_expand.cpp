@@ -115,6 +115,15 @@ class Arithmetic {
   bool good_ = true;
 };
 
+/// Whether a shell would put something in. What is not known stands for itself.
+bool has_expansion(std::string_view text) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == kUnknown) at = std::min(text.find(kEnd, at), text.size());
+    if (at < text.size() && (text[at] == '$' || text[at] == '`')) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string unknown(std::string_view name) { return kUnknown + std::string(name.substr(0, 60)) + kEnd; }
@@ -163,10 +172,12 @@ class Variables::Splitter {
     open_ = true;
     current_ += text;
   }
-  /// As add, but blanks end a field.
+  /// As add, but blanks end a field; not those in the name of what is not known.
   void add_split(std::string_view text, const SourceLocation& where) {
+    bool named = false;
     for (const char c : text) {
-      if (is_blank(c)) {
+      named = c == kUnknown || (named && c != kEnd);
+      if (is_blank(c) && !named) {
         close();
       } else {
         if (!open_ && !where.file.empty()) from_ = where;
@@ -276,7 +287,11 @@ std::vector<Word> Variables::fields(const Word& raw) {
   std::size_t at = 0;
   while (at < text.size() && !overflowed_) {
     const char c = text[at];
-    if (c == '\'' && !quoted) {
+    if (c == kUnknown) {  // of an outer shell
+      const std::size_t end = std::min(text.find(kEnd, at), text.size() - 1) + 1;
+      out.add(text.substr(at, end - at));
+      at = end;
+    } else if (c == '\'' && !quoted) {
       const std::size_t end = std::min(text.find('\'', at + 1), text.size());
       out.add(text.substr(at + 1, end - at - 1));
       at = end + 1;
@@ -311,6 +326,25 @@ std::vector<Word> Variables::fields(const Word& raw) {
   }
   --depth_;
   return out.take();
+}
+
+std::vector<Word> Variables::expanded_again(std::vector<Word> words) {
+  constexpr int kMostShells = 3;
+  for (int shell = 0; shell < kMostShells; ++shell) {
+    std::vector<Word> inner;
+    bool any = false;
+    for (Word& word : words) {
+      if (!has_expansion(word.text) || !room_for(word.text.size())) {
+        inner.push_back(std::move(word));
+        continue;
+      }
+      any = true;
+      for (Word& field : fields(word)) inner.push_back(std::move(field));
+    }
+    words = std::move(inner);
+    if (!any) break;
+  }
+  return words;
 }
 
 std::string Variables::text(std::string_view raw) {

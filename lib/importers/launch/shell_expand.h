@@ -30,6 +30,8 @@ class Variables {
 
   /// The words that a raw word stands for: quotes off, $ replaced, split where nothing quotes it.
   [[nodiscard]] std::vector<Word> fields(const Word& raw);
+  /// The words again, those with $ left in them as a further shell expands them (bash -c, ssh, eval).
+  [[nodiscard]] std::vector<Word> expanded_again(std::vector<Word> words);
   /// The same as one text, never split: of an assignment, a comparison.
   [[nodiscard]] std::string text(std::string_view raw);
   /// Whether all that was asked for stayed within the limits.

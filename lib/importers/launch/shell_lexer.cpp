@@ -86,6 +86,13 @@ class Lexer {
       return;
     }
     if (c == '(' && option_value()) return;
+    if (c == ';' && next == ';') {  // a word of its own: it ends a branch of `case`
+      end_statement(Joint::kNone);
+      push({";;", place(at_)});
+      end_statement(Joint::kNone);
+      at_ += 2;
+      return;
+    }
     if (c == ';' || c == '&' || c == '|' || c == '(' || c == ')') {
       const bool twice = c == next && (c == '&' || c == '|');
       if (c == '|' && !twice) now_.pipes = true;

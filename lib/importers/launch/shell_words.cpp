@@ -28,6 +28,37 @@ Sure both(Sure a, Sure b) {
 Sure inverse(Sure a) { return a == Sure::kUnknown ? a : sure(a == Sure::kNo); }
 Sure either(Sure a, Sure b) { return inverse(both(inverse(a), inverse(b))); }
 
+/// What patterns of a whole script may compare.
+constexpr std::size_t kMostCompared = 10'000'000;
+
+/// Whether a text fits a pattern of * and ?; not decided where it has brackets, or where `left` does not suffice.
+Sure fits(std::string_view pattern, std::string_view text, std::size_t& left) {
+  if (pattern == "*") return Sure::kYes;
+  const std::size_t most = (pattern.size() + 1) * (text.size() + 1);
+  const bool plain = pattern.find('[') == std::string_view::npos && most <= left;
+  left -= std::min(left, most);
+  if (!plain || !is_known(pattern) || !is_known(text)) return Sure::kUnknown;
+  std::size_t at = 0;
+  std::size_t star = std::string_view::npos;  // the last one, and where what it stands for ends
+  std::size_t taken = 0;
+  std::size_t read = 0;
+  while (read < text.size()) {
+    if (at < pattern.size() && pattern[at] == '*') {
+      star = at++;
+      taken = read;
+    } else if (at < pattern.size() && (pattern[at] == '?' || pattern[at] == text[read])) {
+      ++at;
+      ++read;
+    } else if (star != std::string_view::npos) {
+      at = star + 1;
+      read = ++taken;
+    } else {
+      return Sure::kNo;
+    }
+  }
+  return sure(pattern.find_first_not_of('*', at) == std::string_view::npos);
+}
+
 /// What stands between [ and ], texts already put in.
 class Test {
  public:
@@ -106,15 +137,19 @@ class Test {
 
 /// if, a loop, case.
 struct Block {
-  char kind;               // of its last word: 'f'i, 'd'one, 'e'sac
-  Sure active;             // whether the branch that is being read runs
-  Sure before{Sure::kNo};  // whether a branch before it did
-  bool condition = false;  // reading the condition
+  char kind;                // of its last word: 'f'i, 'd'one, 'e'sac
+  Sure active;              // whether the branch that is being read runs
+  Sure before{Sure::kNo};   // whether a branch before it did
+  bool condition = false;   // reading the condition
+  std::string subject{};    // of case
+  bool patterns = false;    // reading those of its next branch
+  Sure fitting{Sure::kNo};  // whether one of them fits
 };
 
 class Reader {
  public:
-  explicit Reader(const std::vector<std::pair<std::string, std::string>>& variables) {
+  Reader(const Named& variables, const Named& environment) {
+    for (const auto& [name, value] : environment) variables_.set(name, {{{value, {}}}, false});
     for (const auto& [name, value] : variables) {
       variables_.set(name, {{{value, {}}}, false});
       fixed_.push_back(name);
@@ -141,6 +176,7 @@ class Reader {
                   {file, 0, 0});
     }
     for (const auto& [name, variable] : variables_.all()) script_.values.push_back(variable.items);
+    for (auto& words : script_.values) words = variables_.expanded_again(std::move(words));
     return std::move(script_);
   }
 
@@ -159,9 +195,12 @@ class Reader {
   }
 
   void read(const Statement& statement) {
+    const bool ends = !statement.words.empty() && statement.words.front().text == "esac";
+    if (!blocks_.empty() && blocks_.back().patterns && !ends) return read_patterns(statement, 0);
     std::size_t first = 0;
     // Words of the shell that may stand before a command.
     while (first < statement.words.size() && keyword(statement.words[first].text)) ++first;
+    if (first < statement.words.size() && statement.words[first].text == "case") return open_case(statement, first);
     const bool condition = !blocks_.empty() && blocks_.back().condition;
     Sure runs = Sure::kYes;
     if (statement.joint == Joint::kAnd) runs = status_;
@@ -171,6 +210,30 @@ class Reader {
     status_ = execute(statement, first, runs);
     if (statement.joint == Joint::kAnd) status_ = both(before, status_);
     if (statement.joint == Joint::kOr) status_ = either(before, status_);
+  }
+
+  /// "case WORD in", and maybe the first patterns in its line.
+  void open_case(const Statement& statement, std::size_t first) {
+    const auto& words = statement.words;
+    Block block{'e', Sure::kUnknown};
+    block.patterns = words.size() > first + 2 && words[first + 2].text == "in";
+    if (block.patterns) block.subject = variables_.text(words[first + 1].text);
+    blocks_.push_back(std::move(block));
+    if (blocks_.back().patterns && words.size() > first + 3) read_patterns(statement, first + 3);
+  }
+
+  /// A pattern of a branch; another one follows behind a |.
+  void read_patterns(const Statement& statement, std::size_t first) {
+    Block& block = blocks_.back();
+    for (std::size_t at = first; at < statement.words.size(); ++at) {
+      block.fitting =
+          either(block.fitting, fits(variables_.text(statement.words[at].text), block.subject, compared_left_));
+    }
+    if (statement.pipes) return;
+    block.patterns = false;
+    block.active = both(inverse(block.before), block.fitting);
+    block.before = either(block.before, block.active);
+    block.fitting = Sure::kNo;
   }
 
   /// Whether the word opens, turns or closes a block. The condition of `if` and of loops is what follows until `then`.
@@ -183,8 +246,8 @@ class Reader {
       blocks_.push_back({'f', Sure::kYes, Sure::kNo, true});
     } else if (word == "for" || word == "while" || word == "until" || word == "select") {
       blocks_.push_back({'d', Sure::kUnknown, Sure::kNo, word != "for" && word != "select"});
-    } else if (word == "case") {
-      blocks_.push_back({'e', Sure::kUnknown});
+    } else if (word == ";;") {
+      if (!blocks_.empty() && blocks_.back().kind == 'e') blocks_.back().patterns = true;
     } else if (word == "elif" || word == "else") {
       if (blocks_.empty() || blocks_.back().kind != 'f') return true;
       Block& block = blocks_.back();
@@ -230,6 +293,7 @@ class Reader {
     for (; at < words.size(); ++at) {
       for (Word& field : variables_.fields(words[at])) fields.push_back(std::move(field));
     }
+    fields = variables_.expanded_again(std::move(fields));
     const bool condition = !blocks_.empty() && blocks_.back().condition;
     if (!fields.empty()) script_.commands.push_back(std::move(fields));
     return condition ? Sure::kUnknown : Sure::kYes;
@@ -288,19 +352,20 @@ class Reader {
   std::vector<std::string> fixed_;
   std::vector<Block> blocks_;
   Sure status_ = Sure::kYes;
+  std::size_t compared_left_ = kMostCompared;
   Script script_;
 };
 
 }  // namespace
 
-Expected<Script> read_script(std::string_view text, const std::string& file,
-                             const std::vector<std::pair<std::string, std::string>>& variables) {
+Expected<Script> read_script(std::string_view text, const std::string& file, const Named& variables,
+                             const Named& environment) {
   if (text.size() > kMostScript) return fail(ErrorCode::kParse, "a launch script of over 1 MiB", {file, 0, 0});
   std::string clean(text);
   std::erase_if(clean, [](char c) { return c == '\r' || c == kUnknown || c == kEnd; });
   const auto statements = statements_of(clean, file);
   if (!statements) return tl::unexpected<Error>(statements.error());
-  return Reader(variables).run(*statements, file);
+  return Reader(variables, environment).run(*statements, file);
 }
 
 }  // namespace ddlsim::importers::shell

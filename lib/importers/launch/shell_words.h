@@ -2,10 +2,11 @@
 //
 // Understood: words with quotes, comments, continued lines; NAME=value, arrays, `+=`, export; $NAME, ${NAME},
 // ${NAME[@]}, ${NAME:-default}, $((arithmetic)); if/elif/else on [ ], [[ ]] and (( )) that compare texts or numbers,
-// with && and ||; behind an option a list as "([0]*3+[1]*58)" without its quotes, as logged commands have it. Not
-// understood, and so unknown: what commands print, positional parameters without a default, file tests, loops and
-// `case` (their bodies are read, what they assign is unknown).
-// Limits: 4 MiB of expanded text, 100,000 words, 32 levels.
+// with && and ||; case on patterns with * and ?; text for another shell (bash -c '... $NAME ...', '\$NAME'), which is
+// taken to have every variable of this one; behind an option a list as "([0]*3+[1]*58)" without its quotes, as logged
+// commands have it. Not understood, and so unknown: what commands print, positional parameters without a default, file
+// tests, loops (their bodies are read, what they assign is unknown). Limits: 4 MiB of expanded text, 100,000 words, 32
+// levels.
 #pragma once
 
 #include <string>
@@ -33,8 +34,11 @@ struct Script {
   std::vector<std::vector<Word>> values;    // of every variable at its end, for files that set them and run nothing
 };
 
-/// Errors: kParse with file:line:column.
-[[nodiscard]] Expected<Script> read_script(std::string_view text, const std::string& file,
-                                           const std::vector<std::pair<std::string, std::string>>& variables);
+using Named = std::vector<std::pair<std::string, std::string>>;
+
+/// `variables` win over what the script sets, `environment` has what it finds set. Errors: kParse with
+/// file:line:column.
+[[nodiscard]] Expected<Script> read_script(std::string_view text, const std::string& file, const Named& variables,
+                                           const Named& environment);
 
 }  // namespace ddlsim::importers::shell

@@ -39,6 +39,16 @@ std::optional<std::string_view> after_quoted(std::string_view line, std::string_
   return rest.substr(std::min(rest.find_first_not_of(" \"':"), rest.size()));
 }
 
+/// What follows a key that begins a line, and "=": "  train_loss   =   1.2".
+std::optional<std::string_view> assigned(std::string_view line, std::string_view key) {
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  if (!line.starts_with(key)) return std::nullopt;
+  line.remove_prefix(key.size());
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  if (!line.starts_with('=')) return std::nullopt;
+  return line.substr(std::min(line.find_first_not_of(" ="), line.size()));
+}
+
 /// Every name of a list and its number: "['dp_shard', 'tp'], [4, 8]".
 std::vector<std::pair<std::string_view, double>> named_numbers(std::string_view lists) {
   std::vector<std::pair<std::string_view, double>> all;
@@ -148,6 +158,7 @@ class LogReader {
       return is(LogFormat::kNemo) ? read_nemo(line, *text) : several("programs");
     }
     if (const auto text = after_quoted(line, kTrainerRate)) return read_trainer(*text);
+    if (const auto text = assigned(line, kTrainerRate)) return read_trainer(*text);
     const auto step = after(line, " step:");
     if (step && line.find("loss:") != std::string_view::npos) return read_torchtitan(line, *step);
     return {};

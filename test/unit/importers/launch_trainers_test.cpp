@@ -394,6 +394,56 @@ TEST_CASE("launch: accelerate", "[unit][io][launch]") {
   CHECK_THAT(fault("a: 1\n"), Contains("no accelerate configuration"));
 }
 
+TEST_CASE("launch: accelerate's degrees", "[unit][io][launch]") {
+  const auto read = [](const std::string& type, const std::string& processes, const std::string& degrees) {
+    return taken(LaunchFormat::kAccelerate,
+                 "distributed_type: " + type + "\nmixed_precision: bf16\nnum_machines: 1\nnum_processes: " + processes +
+                     "\nfsdp_config: {fsdp_version: 2}\nparallelism_config:\n" + degrees,
+                 {}, "a.yaml");
+  };
+  const std::string key = "  parallelism_config_";
+  const LaunchImport mesh =
+      read("FSDP", "16",
+           key + "cp_size: 2\n" + key + "tp_size: 2\n" + key + "dp_replicate_size: 2\n" + key + "dp_shard_size: 2\n");
+  CHECK(value(mesh, "parallel.context") == "2");
+  CHECK(value(mesh, "parallel.context_by") == "ring");
+  CHECK(value(mesh, "parallel.tensor") == "2");
+  CHECK(value(mesh, "parallel.data") == "4");
+  CHECK(value(mesh, "parallel.shard_ranks") == "4");  // 2 that share, times 2 context ranks
+  CHECK(left_out(mesh).empty());
+  const LaunchImport ring = read("FSDP", "2",
+                                 key + "dp_replicate_size: 1\n" + key + "dp_shard_size: 1\n" + key + "cp_size: 2\n" +
+                                     key + "cp_comm_strategy: allgather\n");
+  CHECK(value(ring, "parallel.context") == "2");
+  CHECK(value(ring, "parallel.data") == "1");
+  CHECK(value(ring, "parallel.shard_ranks") == "-");
+  CHECK_THAT(left_out(ring), Contains("go round in a ring"));
+  const LaunchImport heads = read("DEEPSPEED", "8", key + "sp_size: 4\n" + key + "sp_backend: deepspeed\n");
+  CHECK(value(heads, "parallel.context") == "4");
+  CHECK(value(heads, "parallel.context_by") == "ulysses");
+  const auto result =
+      parse_launch(LaunchFormat::kAccelerate,
+                   "distributed_type: FSDP\nnum_processes: 8\nparallelism_config: {dp_shard_size: 4}\n", "a.yaml", {});
+  REQUIRE_FALSE(result);
+  CHECK_THAT(to_string(result.error()), Contains("is of 4 ranks, num_processes is 8"));
+}
+
+TEST_CASE("launch: DeepSpeed's micro-batch follows from a step's samples and passes", "[unit][io][launch]") {
+  const std::string text = R"({"train_batch_size": 256, "gradient_accumulation_steps": 4,
+    "tensor_parallel": {"autotp_size": 4}})";
+  const LaunchImport asked = taken(LaunchFormat::kDeepSpeed, text, {}, "ds.json");
+  CHECK(value(asked, "batch") == "?");
+  CHECK_THAT(write_scenario(asked, "t", ""), Contains("train_batch_size = 256 in 4 passes"));
+  // 32 GPUs are 8 replicas of 4: 256 / 4 / 8.
+  LaunchOptions options;
+  options.stated = {{"nodes", "4"}};
+  options.gpus_of_node = 8;
+  CHECK(value(taken(LaunchFormat::kDeepSpeed, text, options, "ds.json"), "batch") == "8");
+  CHECK(value(taken(LaunchFormat::kDeepSpeed, R"({"train_batch_size": 256})", options, "ds.json"), "batch") == "8");
+  options.stated = {{"parallel.data", "3"}};
+  CHECK(value(taken(LaunchFormat::kDeepSpeed, text, options, "ds.json"), "batch") == "?");
+}
+
 TEST_CASE("launch: what is stated wins, and models that files name exist", "[unit][io][launch]") {
   LaunchOptions options;
   options.stated = {{"batch", "7"}, {"node", "dgx-h100"}};

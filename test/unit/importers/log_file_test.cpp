@@ -414,6 +414,9 @@ TEST_CASE("log: Hugging Face's Trainer says how many steps a second it took", "[
         std::vector<double>{4});
   // The same again, as all_results.json has it.
   CHECK(in_seconds(*read(end + "  \"train_steps_per_second\": 2.0\n")) == std::vector<double>{0.5});
+  // As it prints them in a table, without quotes.
+  CHECK(in_seconds(*read("***** train metrics *****\n  train_runtime            = 1:00:00.50\n"
+                         "  train_steps_per_second   =      0.25\n")) == std::vector<double>{4});
   CHECK(error_of(end + "{'train_steps_per_second': 3.0}\n") == "the log is of several jobs: it trains twice");
   CHECK(error_of("{'train_steps_per_second': 0.0}\n") == "train_steps_per_second: no rate above zero");
   CHECK(error_of("{'train_steps_per_second': '...'}\n") == "train_steps_per_second: no rate above zero");
