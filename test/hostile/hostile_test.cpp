@@ -209,7 +209,7 @@ TEST_CASE("hostile: hardware of one's own that does what nobody knows", "[hostil
     refuses(kNoAnswer, plus(kJob, {"--nodes", "2", "--network", path}), all);
   };
   refuses_link(link("kind: network\ntransport: infinibnad\n"), {"unknown transport 'infinibnad'", "'infiniband'"});
-  refuses_link(link("kind: network\ntransport: pigeon\n"), {"infiniband, roce, efa, tcpx, tcp"});
+  refuses_link(link("kind: network\ntransport: pigeon\n"), {"infiniband, roce, omni-path, efa, tcpx, tcp"});
   refuses_link(link("kind: network\ntransport: [tcp]\n"), {"a single value is wanted"});
   refuses_link(link("kind: pcie\ntransport: tcp\n"), {"a pcie link has no transport", "kind network"});
   const std::string gpu = folder.file(

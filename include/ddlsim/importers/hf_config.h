@@ -7,13 +7,15 @@
 //                           mixtures of experts; DeepSeek's latent attention as its five products and two norms;
 //                           qwen3_vl_text, qwen3_vl_moe_text, mimo, minimax_m2 (a norm of all heads), gpt_oss (sinks,
 //                           biases, every other block windowed), llama4_text (chunks, a shared expert), glm4_moe,
-//                           olmoe, smollm3 (every fourth block without positions), deepseek_v32 and glm_moe_dsa (an
+//                           glm4v_moe_text, glm4_moe_lite, glm, glm4, olmoe, smollm3 (every fourth block without
+//                           positions), qwen2_5_vl, seed_oss, ministral3, hunyuan_v1_dense, olmo3 and exaone4 (norms
+//                           behind attention and MLP alone), ernie4_5, ernie4_5_moe, deepseek_v32 and glm_moe_dsa (an
 //                           indexer chooses keys)
 //   hybrids                 qwen3_next, qwen3_5_text, qwen3_5_moe_text: gated delta rule and gated attention;
 //                           nemotron_h: Mamba-2, attention, MLP and experts by the letters of its pattern
 //   blocks of many sizes    gemma4_text (wider heads without values in every sixth, experts beside the MLP);
 //                           nemotron-nas (DeciLM): each block as `block_configs` has it
-//   known, and refused      deepseek_v4, albert (one block serves all), deberta, deberta-v2 (disentangled attention):
+//   known, and refused      albert (one block serves all), deberta, deberta-v2 (disentangled attention):
 //                           the part without an operator is named; gemma4 with per-layer embeddings
 //   blocks all alike        bloom, falcon (all three architectures), gpt_bigcode, gpt_neo, gptj, mpt, phi, starcoder2,
 //                           stablelm, baichuan (rotary, or alibi as the 13B), chatglm (2, 3, GLM-4), cohere, granite,

@@ -26,15 +26,19 @@ struct ClassSizes {
 /// What sets the members of the family apart (transformers, modeling_<model_type>.py).
 struct Traits {
   std::string_view model_type;
-  enum class Bias { kNone, kStated, kQkv } bias = Bias::kNone;  // of attention; kStated: `attention_bias`
-  bool qk_norm = false;                                         // a norm of each head's queries and keys
-  bool sandwich = false;                                        // norms behind attention and MLP as well
-  bool fused = false;                                           // one matrix for q, k, v, one for gate and up
-  bool gemma = false;                                           // tied, and the embedding scaled
-  enum class Mixture { kNone, kMixtral, kOlmoe, kQwen, kGlm, kDeepseek, kLlama4 } mixture = Mixture::kNone;
+  /// Of attention. kStated: `attention_bias`, kQkvStated: that of q, k and v alone, kQkv: `qkv_bias`, kErnie:
+  /// `use_bias` of the MLP's products as well.
+  enum class Bias { kNone, kStated, kQkvStated, kQkv, kErnie } bias = Bias::kNone;
+  bool qk_norm = false;                                                 // a norm of each head's queries and keys
+  enum class Norms { kBefore, kBoth, kBehind } norms = Norms::kBefore;  // where attention's and the MLP's stand
+  bool fused = false;                                                   // one matrix for q, k, v, one for gate and up
+  bool gemma = false;                                                   // the embedding scaled
+  enum class Mixture { kNone, kMixtral, kOlmoe, kQwen, kGlm, kDeepseek, kLlama4, kErnie } mixture = Mixture::kNone;
   bool whole_norm = false;  // a norm of all heads' queries at once, and one of the keys
   ClassSizes usual{};
-  bool oss = false;  // gpt_oss: sinks, biases everywhere, every other block windowed
+  bool oss = false;     // gpt_oss: sinks, biases everywhere, every other block windowed
+  bool tied = false;    // where nobody says
+  bool biased = false;  // likewise
 };
 
 constexpr std::array kTraits{
@@ -50,18 +54,21 @@ constexpr std::array kTraits{
     Traits{.model_type = "gemma",
            .bias = Traits::Bias::kStated,
            .gemma = true,
-           .usual = {.heads = 16, .kv_heads = 16, .width = 256, .vocabulary = 256'000}},
+           .usual = {.heads = 16, .kv_heads = 16, .width = 256, .vocabulary = 256'000},
+           .tied = true},
     Traits{.model_type = "gemma2",
            .bias = Traits::Bias::kStated,
-           .sandwich = true,
+           .norms = Traits::Norms::kBoth,
            .gemma = true,
-           .usual = {.heads = 8, .kv_heads = 4, .width = 256, .window = 4096, .vocabulary = 256'000}},
+           .usual = {.heads = 8, .kv_heads = 4, .width = 256, .window = 4096, .vocabulary = 256'000},
+           .tied = true},
     Traits{.model_type = "gemma3_text",
            .bias = Traits::Bias::kStated,
            .qk_norm = true,
-           .sandwich = true,
+           .norms = Traits::Norms::kBoth,
            .gemma = true,
-           .usual = {.heads = 8, .kv_heads = 4, .width = 256, .window = 4096, .vocabulary = 262'208}},
+           .usual = {.heads = 8, .kv_heads = 4, .width = 256, .window = 4096, .vocabulary = 262'208},
+           .tied = true},
     Traits{.model_type = "phi3", .fused = true},
     Traits{.model_type = "deepseek_v2", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
     Traits{.model_type = "deepseek_v3", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
@@ -76,18 +83,47 @@ constexpr std::array kTraits{
            .bias = Traits::Bias::kStated,
            .mixture = Traits::Mixture::kMixtral,
            .usual = {.kv_heads = 8, .width = 64, .window = 128},
-           .oss = true},
+           .oss = true,
+           .biased = true},
     Traits{.model_type = "llama4_text",
            .bias = Traits::Bias::kStated,
            .mixture = Traits::Mixture::kLlama4,
            .usual = {.kv_heads = 8, .width = 128}},
     Traits{.model_type = "deepseek_v32", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
     Traits{.model_type = "glm_moe_dsa", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
-    Traits{.model_type = "glm4_moe", .bias = Traits::Bias::kQkv, .mixture = Traits::Mixture::kGlm},
+    Traits{.model_type = "glm4_moe", .bias = Traits::Bias::kQkvStated, .mixture = Traits::Mixture::kGlm},
+    Traits{.model_type = "glm4v_moe_text", .bias = Traits::Bias::kQkvStated, .mixture = Traits::Mixture::kGlm},
+    Traits{.model_type = "glm", .bias = Traits::Bias::kQkvStated, .usual = {.kv_heads = 2, .width = 128}},
+    Traits{.model_type = "glm4",
+           .bias = Traits::Bias::kQkvStated,
+           .norms = Traits::Norms::kBoth,
+           .usual = {.kv_heads = 2, .width = 128}},
+    Traits{.model_type = "glm4_moe_lite", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
     Traits{
         .model_type = "olmoe", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kOlmoe, .whole_norm = true},
-    Traits{.model_type = "smollm3", .bias = Traits::Bias::kStated, .usual = {.kv_heads = 4}},
+    Traits{.model_type = "smollm3", .bias = Traits::Bias::kStated, .usual = {.kv_heads = 4}, .tied = true},
     Traits{.model_type = "kimi_k2", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
+    Traits{.model_type = "qwen2_5_vl", .bias = Traits::Bias::kQkv, .usual = {.kv_heads = 32}},
+    Traits{.model_type = "qwen2_5_vl_text", .bias = Traits::Bias::kQkv, .usual = {.kv_heads = 32}},
+    Traits{.model_type = "seed_oss",
+           .bias = Traits::Bias::kQkvStated,
+           .usual = {.kv_heads = 8, .width = 128},
+           .biased = true},
+    Traits{.model_type = "ministral3", .usual = {.kv_heads = 8, .width = 128}},
+    Traits{.model_type = "hunyuan_v1_dense", .bias = Traits::Bias::kStated, .qk_norm = true},
+    Traits{.model_type = "olmo3",
+           .bias = Traits::Bias::kStated,
+           .norms = Traits::Norms::kBehind,
+           .whole_norm = true,
+           .usual = {.window = 4096}},
+    Traits{.model_type = "exaone4", .qk_norm = true, .norms = Traits::Norms::kBehind},
+    Traits{
+        .model_type = "ernie4_5", .bias = Traits::Bias::kErnie, .usual = {.kv_heads = 2, .width = 128}, .tied = true},
+    Traits{.model_type = "ernie4_5_moe",
+           .bias = Traits::Bias::kErnie,
+           .mixture = Traits::Mixture::kErnie,
+           .usual = {.kv_heads = 4},
+           .tied = true},
 };
 
 /// A mixture of experts, and which blocks have one.
@@ -113,7 +149,7 @@ class Decoder {
         heads_(size_of("num_attention_heads", traits.usual.heads)),
         inner_(config.size("intermediate_size")),
         vocabulary_(size_of("vocab_size", traits.usual.vocabulary)),
-        tied_(config.flag_or("tie_word_embeddings", traits.gemma)) {
+        tied_(config.flag_or("tie_word_embeddings", traits.tied)) {
     latent_ = traits.mixture == Traits::Mixture::kDeepseek;
     llama4_ = traits.mixture == Traits::Mixture::kLlama4;
     read_attention();
@@ -131,6 +167,7 @@ class Decoder {
     }
     if (traits.whole_norm) read_whole_norm();
     if (traits.mixture != Traits::Mixture::kNone) read_mixture();
+    if (config_.names("vision_config")) notes_.emplace_back("The vision tower is left out.");
   }
 
   Family build() {
@@ -160,13 +197,25 @@ class Decoder {
     return usual > 0 && !config_.names(key) ? std::optional(usual) : config_.optional_size(key);
   }
 
+  void read_biases() {
+    using Bias = Traits::Bias;
+    const bool ernie = traits_.bias == Bias::kErnie;
+    const bool seed = traits_.model_type == "seed_oss";
+    if (traits_.bias == Bias::kQkv) {
+      qkv_bias_ = config_.flag_or("qkv_bias", true);
+    } else if (traits_.bias != Bias::kNone) {
+      qkv_bias_ = config_.flag_or(ernie ? "use_bias" : "attention_bias", traits_.biased);
+    }
+    bias_ = qkv_bias_ && (traits_.bias == Bias::kStated || ernie);
+    if (seed) bias_ = config_.flag_or("attention_out_bias", false);
+    if (traits_.model_type == "llama" || seed) mlp_bias_ = config_.flag_or("mlp_bias", false);
+    if (ernie) mlp_bias_ = bias_;
+  }
+
   void read_attention() {
-    bias_ = traits_.bias == Traits::Bias::kStated && config_.flag_or("attention_bias", traits_.oss);
-    qkv_bias_ = bias_;
+    read_biases();
     const bool glm = traits_.mixture == Traits::Mixture::kGlm;
-    if (traits_.bias == Traits::Bias::kQkv) qkv_bias_ = config_.flag_or(glm ? "attention_bias" : "qkv_bias", !glm);
     head_norm_ = traits_.qk_norm || (glm && config_.flag_or("use_qk_norm", false));
-    mlp_bias_ = traits_.model_type == "llama" && config_.flag_or("mlp_bias", false);
     if (latent_) {
       query_rank_ = config_.optional_size("q_lora_rank");
       kv_rank_ = config_.size("kv_lora_rank");
@@ -202,13 +251,16 @@ class Decoder {
       return;
     }
     // gemma3: five of six; gemma2: every other one; qwen: from `max_window_layers` on; others: all.
-    const std::int64_t pattern = config_.size_or("sliding_window_pattern", 6);
+    const bool gemma3 = traits_.model_type == "gemma3_text";
+    const std::int64_t pattern = gemma3 ? config_.size_or("sliding_window_pattern", 6) : 1;
     const std::int64_t full = config_.size_or("max_window_layers", 0, {0, kLargestSize});
+    const bool every_fourth = traits_.norms == Traits::Norms::kBehind;  // olmo3, exaone4: three windows, then none
     for (std::int64_t i = 0; i < blocks_; ++i) {
       bool windowed = i >= full;
       if (traits_.model_type == "gemma2") windowed = i % 2 == 0;
       if (traits_.oss) windowed = i % 2 == 0;
-      if (traits_.model_type == "gemma3_text") windowed = (i + 1) % pattern != 0;
+      if (gemma3) windowed = (i + 1) % pattern != 0;
+      if (every_fourth) windowed = (i + 1) % 4 != 0;
       if (!types.empty()) windowed = types[static_cast<std::size_t>(i)] == "sliding_attention";
       windowed_[static_cast<std::size_t>(i)] = windowed;
     }
@@ -256,7 +308,22 @@ class Decoder {
     }
   }
 
+  /// Blocks from one to another have experts, of which some see every token.
+  void read_ernie() {
+    mixture_.experts.experts = config_.size("moe_num_experts", {1, kMostExperts});
+    mixture_.experts.active = config_.size("moe_k", {1, kMostExperts});
+    mixture_.experts.width = config_.size("moe_intermediate_size");
+    mixture_.shared_width = mixture_.experts.width * config_.size_or("moe_num_shared_experts", 2, {0, kMostExperts});
+    mixture_.router_bias = true;  // it balances experts
+    mixture_.first = config_.size_or("moe_layer_start_index", 1, {0, kLargestSize});
+    mixture_.every = config_.size_or("moe_layer_interval", 1);
+    mixture_.offset = 1;
+    const std::int64_t last = config_.size_or("moe_layer_end_index", -1, {-1, kLargestSize});  // -1: the last block
+    for (std::int64_t i = last < 0 ? blocks_ : last + 1; i < blocks_; ++i) mixture_.dense_too.push_back(i);
+  }
+
   void read_mixture() {
+    if (traits_.mixture == Traits::Mixture::kErnie) return read_ernie();
     const bool olmoe = traits_.mixture == Traits::Mixture::kOlmoe;
     const bool routed = latent_ || traits_.mixture == Traits::Mixture::kGlm;
     const char* count = traits_.mixture == Traits::Mixture::kMixtral || llama4_ ? "num_local_experts"
@@ -310,7 +377,9 @@ class Decoder {
   }
 
   void add_block(std::int64_t block) {
-    stack_.add("rmsnorm", wl::RmsNorm{}, "input_layernorm");
+    const bool before = traits_.norms != Traits::Norms::kBehind;
+    const bool behind = traits_.norms != Traits::Norms::kBefore;
+    if (before) stack_.add("rmsnorm", wl::RmsNorm{}, "input_layernorm");
     if (latent_) {
       add_latent_projections();
     } else {
@@ -327,15 +396,17 @@ class Decoder {
                                        .sinks = traits_.oss},
                   "attention");
     stack_.add("linear", wl::Linear{.out = hidden_, .bias = bias_}, "o_proj");
-    if (traits_.sandwich) stack_.add("rmsnorm", wl::RmsNorm{}, "post_attention_layernorm");
+    if (behind) stack_.add("rmsnorm", wl::RmsNorm{}, "post_attention_layernorm");
     stack_.add("add", wl::Combine{}, "attention_residual");
-    stack_.add("rmsnorm", wl::RmsNorm{}, traits_.sandwich ? "pre_feedforward_layernorm" : "post_attention_layernorm");
+    if (before) {
+      stack_.add("rmsnorm", wl::RmsNorm{}, behind ? "pre_feedforward_layernorm" : "post_attention_layernorm");
+    }
     if (has_mixture(block)) {
       add_mixture();
     } else {
       add_mlp(inner_, "");
     }
-    if (traits_.sandwich) stack_.add("rmsnorm", wl::RmsNorm{}, "post_feedforward_layernorm");
+    if (behind) stack_.add("rmsnorm", wl::RmsNorm{}, "post_feedforward_layernorm");
     stack_.add("add", wl::Combine{}, "mlp_residual");
   }
 

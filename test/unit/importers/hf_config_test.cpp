@@ -157,7 +157,24 @@ TEST_CASE("hf: switches of the families", "[unit][io]") {
   // Both blocks, an expert of 3 * 8 * 7 that every token goes through, and its gate of 8; biases of q, k and v.
   CHECK(parameters(decoder("qwen2_moe", moe + R"(, "shared_expert_intermediate_size": 7)")) ==
         kPlain + 2 * 16 + 2 * (384 - 288 + 168 + 8));
-  CHECK(parameters(decoder("smollm3")) == kPlain);
+  CHECK(parameters(decoder("smollm3")) == kPlain - 80);  // tied unless it says otherwise
+  CHECK(parameters(decoder("ministral3", two)) == kPlain);
+  CHECK(parameters(decoder("qwen2_5_vl")) == parameters(decoder("qwen2")));
+  // q, k and v alone have biases, o where it says so.
+  CHECK(parameters(decoder("seed_oss", two)) == kPlain + 2 * (8 + 2 * 4));
+  CHECK(parameters(decoder("seed_oss", two + R"(, "attention_out_bias": true)")) == kPlain + 2 * (8 + 2 * 4 + 8));
+  CHECK(parameters(decoder("glm", two)) == kPlain);
+  CHECK(parameters(decoder("glm4", two + R"(, "attention_bias": true)")) == kPlain + 2 * (8 + 2 * 4) + 2 * 2 * 8);
+  // As many norms, behind attention and the MLP, and of queries and keys.
+  CHECK(parameters(decoder("olmo3")) == kPlain + 2 * (8 + 4));
+  CHECK(parameters(decoder("exaone4")) == kPlain + 2 * (2 + 2));
+  CHECK(parameters(decoder("hunyuan_v1_dense")) == kPlain + 2 * (2 + 2));
+  CHECK(parameters(decoder("ernie4_5", two + R"(, "use_bias": true)")) ==
+        kPlain - 80 + 2 * (8 + 2 * 4 + 8) + 2 * (2 * 12 + 8));
+  // The second block: 3 experts of 3 * 8 * 5 and two that are shared, a router of 8 * 3 and its bias.
+  const std::string ernie = R"("moe_num_experts": 3, "moe_k": 2, "moe_intermediate_size": 5)";
+  CHECK(parameters(decoder("ernie4_5_moe", ernie)) == kPlain - 80 + 5 * 120 + 3 * 8 + 3 - 288);
+  CHECK(parameters(decoder("ernie4_5_moe", ernie + R"(, "moe_layer_end_index": 0)")) == kPlain - 80);
   // Experts as wide as the MLP, in both blocks; norms of all heads' queries (8) and keys (4).
   CHECK(parameters(decoder("olmoe", R"("num_experts": 3, "num_experts_per_tok": 2)")) ==
         kPlain + 2 * (3 * 288 + 3 * 8 - 288 + 8 + 4));
