@@ -228,7 +228,8 @@ EffectiveRates effective_rates(const Communicator& c, const CollectiveLibrary& l
   if (c.fabric == GpuFabric::kHostMemory) rates.intra = min(rates.intra, staged_limit(c, library));
   const auto ports = static_cast<double>(c.network_ports);
   const double feeding = std::min(ports, static_cast<double>(c.gpus_per_node()));
-  const Bandwidth wire = library.inter_efficiency ? c.inter * *library.inter_efficiency : transport_rate(c, library.kind);
+  const Bandwidth wire =
+      library.inter_efficiency ? c.inter * *library.inter_efficiency : transport_rate(c, library.kind);
   rates.inter = min(wire, c.pcie * (kPcieShare * feeding));
   // A card's PCIe is what feeds it; NCCL gives 100 Gb/s and PCIe 3.0 the same 12 GB/s, so neither hides the other.
   rates.port = min(rates.inter, wire / ports);

@@ -49,8 +49,7 @@ struct Latencies {
 [[nodiscard]] double intra_share(const Communicator& c);
 [[nodiscard]] double nvls_share(GpuGeneration generation);
 /// Of all ports of a server.
-[[nodiscard]] Bandwidth transport_rate(const Communicator& c,
-                                       CollectiveLibraryKind by = CollectiveLibraryKind::kNccl);
+[[nodiscard]] Bandwidth transport_rate(const Communicator& c, CollectiveLibraryKind by = CollectiveLibraryKind::kNccl);
 /// Microseconds of a hop that takes more than usual, or less.
 [[nodiscard]] Time shifted(double usual, Time by);
 /// `p`: of kProtocols.

@@ -53,11 +53,12 @@
 //   which nobody measured it, what TCP reaches (0.94 up to 34 Gb/s); EFA as RoCE on fast ports (assumed) with 75 us
 //   more per message (aws-ofi-nccl src/platform-aws.cpp), from Hopper on 20 us (nccl04 and nccl29: 65 to 70 us a call;
 //   the plugin tells the tuner 35); TCPX 0.71 (GoogleCloudPlatform/cluster-toolkit, a3-highgpu all_gather: 70.9 of 100
-//   GB/s); Omni-Path 0.42 of one port of two: NCCL finds verbs that the host drives, without GPUDirect, and takes few of
-//   its cards (4 GB over four servers with four ports of 100 Gb/s each, NCCL 2.10, bigscience-workshop/bigscience
-//   experiments/bandwidth: 84.7 Gb/s over two of them on V100, 40.5 over one on A100; 54 on 16 servers, NCCL 2.7), while
-//   MPI's PSM2 fills them (taken as InfiniBand, which states NCCL's plugin for PSM2, psm2-nccl, as well); TCP 0.94 (payload of 1500 byte frames), at most 32 Gb/s per port (Zhang et al., NetAI 2020), with 30 us more
-//   (half of 60 us ping: tensorflow/benchmarks issue 29).
+//   GB/s); Omni-Path 0.42 of one port of two: NCCL finds verbs that the host drives, without GPUDirect, and takes few
+//   of its cards (4 GB over four servers with four ports of 100 Gb/s each, NCCL 2.10, bigscience-workshop/bigscience
+//   experiments/bandwidth: 84.7 Gb/s over two of them on V100, 40.5 over one on A100; 54 on 16 servers, NCCL 2.7),
+//   while MPI's PSM2 fills them (taken as InfiniBand, which states NCCL's plugin for PSM2, psm2-nccl, as well); TCP
+//   0.94 (payload of 1500 byte frames), at most 32 Gb/s per port (Zhang et al., NetAI 2020), with 30 us more (half of
+//   60 us ping: tensorflow/benchmarks issue 29).
 // - NVLS reduces once for all: it has no line for all_gather and reduce_scatter, in which every GPU must receive (send)
 //   (n-1)/n of the size whoever reduces. Measured so on eight H100 (aiconfigurator, NCCL 2.23 to 2.29): both reach 335
 //   GB/s of bus bandwidth at 512 MiB, a ring's, and the two together take 1.18 (32 MiB) to 1.33 times (128 MiB on) an

@@ -12,7 +12,8 @@
 //                           behind attention and MLP alone), ernie4_5, ernie4_5_moe, deepseek_v32 and glm_moe_dsa (an
 //                           indexer chooses keys)
 //   hybrids                 qwen3_next, qwen3_5_text, qwen3_5_moe_text: gated delta rule and gated attention;
-//                           nemotron_h: Mamba-2, attention, MLP and experts by the letters of its pattern
+//                           nemotron_h: Mamba-2, attention, MLP and experts by the letters of its pattern;
+//                           deepseek_v4: keys pooled over rows beside a window, several residual streams
 //   blocks of many sizes    gemma4_text (wider heads without values in every sixth, experts beside the MLP);
 //                           nemotron-nas (DeciLM): each block as `block_configs` has it
 //   known, and refused      albert (one block serves all), deberta, deberta-v2 (disentangled attention):

@@ -1,4 +1,5 @@
-// Time as what is limited by it reads it: searches, by a clock that their caller gives, and a sweep's estimate of itself.
+// Time as what is limited by it reads it: searches, by a clock that their caller gives, and a sweep's estimate of
+// itself.
 #pragma once
 
 #include <chrono>
