@@ -41,6 +41,9 @@ inline constexpr std::int64_t kMaxCollectiveRows = 100'000;
 /// the server's own where a stated rate took its place.
 [[nodiscard]] std::string assumed_transport_note(const Scenario& scenario);
 
+/// What NCCL is taken to make of Omni-Path between servers, and what says otherwise; nothing on other networks.
+[[nodiscard]] std::optional<std::string> omni_path_note(const Scenario& scenario);
+
 /// Fails for sizes that are not positive and finite, not in order, or make over kMaxCollectiveRows rows, and for what a
 /// library cannot do.
 [[nodiscard]] Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ddlsim/support/names.h"
+#include "hf_decoder_traits.h"
 #include "hf_layers.h"
 
 namespace ddlsim::importers::hf {
@@ -13,118 +14,7 @@ namespace wl = ddlsim::workload;
 constexpr wl::Combine kProduct{.product = true};
 constexpr wl::Combine kGated{.product = true, .gated = true};
 
-/// What a configuration's class has where config.json leaves a key out (transformers, configuration_<model_type>.py);
-/// 0: it follows from other keys, or has to be stated. Null is stated: no window, as many key heads as heads.
-struct ClassSizes {
-  std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;
-  std::int64_t width = 0;  // head_dim
-  std::int64_t window = 0;
-  std::int64_t vocabulary = 0;
-};
-
-/// What sets the members of the family apart (transformers, modeling_<model_type>.py).
-struct Traits {
-  std::string_view model_type;
-  /// Of attention. kStated: `attention_bias`, kQkvStated: that of q, k and v alone, kQkv: `qkv_bias`, kErnie:
-  /// `use_bias` of the MLP's products as well.
-  enum class Bias { kNone, kStated, kQkvStated, kQkv, kErnie } bias = Bias::kNone;
-  bool qk_norm = false;                                                 // a norm of each head's queries and keys
-  enum class Norms { kBefore, kBoth, kBehind } norms = Norms::kBefore;  // where attention's and the MLP's stand
-  bool fused = false;                                                   // one matrix for q, k, v, one for gate and up
-  bool gemma = false;                                                   // the embedding scaled
-  enum class Mixture { kNone, kMixtral, kOlmoe, kQwen, kGlm, kDeepseek, kLlama4, kErnie } mixture = Mixture::kNone;
-  bool whole_norm = false;  // a norm of all heads' queries at once, and one of the keys
-  ClassSizes usual{};
-  bool oss = false;     // gpt_oss: sinks, biases everywhere, every other block windowed
-  bool tied = false;    // where nobody says
-  bool biased = false;  // likewise
-};
-
-constexpr std::array kTraits{
-    Traits{.model_type = "llama", .bias = Traits::Bias::kStated},
-    Traits{.model_type = "mistral", .usual = {.kv_heads = 8, .window = 4096}},
-    Traits{.model_type = "mixtral", .mixture = Traits::Mixture::kMixtral, .usual = {.kv_heads = 8}},
-    Traits{.model_type = "qwen2", .bias = Traits::Bias::kQkv, .usual = {.kv_heads = 32}},
-    Traits{.model_type = "qwen2_moe", .bias = Traits::Bias::kQkv, .mixture = Traits::Mixture::kQwen},
-    Traits{
-        .model_type = "qwen3", .bias = Traits::Bias::kStated, .qk_norm = true, .usual = {.kv_heads = 32, .width = 128}},
-    Traits{
-        .model_type = "qwen3_moe", .bias = Traits::Bias::kStated, .qk_norm = true, .mixture = Traits::Mixture::kQwen},
-    Traits{.model_type = "gemma",
-           .bias = Traits::Bias::kStated,
-           .gemma = true,
-           .usual = {.heads = 16, .kv_heads = 16, .width = 256, .vocabulary = 256'000},
-           .tied = true},
-    Traits{.model_type = "gemma2",
-           .bias = Traits::Bias::kStated,
-           .norms = Traits::Norms::kBoth,
-           .gemma = true,
-           .usual = {.heads = 8, .kv_heads = 4, .width = 256, .window = 4096, .vocabulary = 256'000},
-           .tied = true},
-    Traits{.model_type = "gemma3_text",
-           .bias = Traits::Bias::kStated,
-           .qk_norm = true,
-           .norms = Traits::Norms::kBoth,
-           .gemma = true,
-           .usual = {.heads = 8, .kv_heads = 4, .width = 256, .window = 4096, .vocabulary = 262'208},
-           .tied = true},
-    Traits{.model_type = "phi3", .fused = true},
-    Traits{.model_type = "deepseek_v2", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
-    Traits{.model_type = "deepseek_v3", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
-    Traits{.model_type = "qwen3_vl_text", .bias = Traits::Bias::kStated, .qk_norm = true},
-    Traits{.model_type = "qwen3_vl_moe_text",
-           .bias = Traits::Bias::kStated,
-           .qk_norm = true,
-           .mixture = Traits::Mixture::kQwen},
-    Traits{.model_type = "mimo", .bias = Traits::Bias::kQkv},
-    Traits{.model_type = "minimax_m2", .mixture = Traits::Mixture::kMixtral, .whole_norm = true},
-    Traits{.model_type = "gpt_oss",
-           .bias = Traits::Bias::kStated,
-           .mixture = Traits::Mixture::kMixtral,
-           .usual = {.kv_heads = 8, .width = 64, .window = 128},
-           .oss = true,
-           .biased = true},
-    Traits{.model_type = "llama4_text",
-           .bias = Traits::Bias::kStated,
-           .mixture = Traits::Mixture::kLlama4,
-           .usual = {.kv_heads = 8, .width = 128}},
-    Traits{.model_type = "deepseek_v32", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
-    Traits{.model_type = "glm_moe_dsa", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
-    Traits{.model_type = "glm4_moe", .bias = Traits::Bias::kQkvStated, .mixture = Traits::Mixture::kGlm},
-    Traits{.model_type = "glm4v_moe_text", .bias = Traits::Bias::kQkvStated, .mixture = Traits::Mixture::kGlm},
-    Traits{.model_type = "glm", .bias = Traits::Bias::kQkvStated, .usual = {.kv_heads = 2, .width = 128}},
-    Traits{.model_type = "glm4",
-           .bias = Traits::Bias::kQkvStated,
-           .norms = Traits::Norms::kBoth,
-           .usual = {.kv_heads = 2, .width = 128}},
-    Traits{.model_type = "glm4_moe_lite", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
-    Traits{
-        .model_type = "olmoe", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kOlmoe, .whole_norm = true},
-    Traits{.model_type = "smollm3", .bias = Traits::Bias::kStated, .usual = {.kv_heads = 4}, .tied = true},
-    Traits{.model_type = "kimi_k2", .bias = Traits::Bias::kStated, .mixture = Traits::Mixture::kDeepseek},
-    Traits{.model_type = "qwen2_5_vl", .bias = Traits::Bias::kQkv, .usual = {.kv_heads = 32}},
-    Traits{.model_type = "qwen2_5_vl_text", .bias = Traits::Bias::kQkv, .usual = {.kv_heads = 32}},
-    Traits{.model_type = "seed_oss",
-           .bias = Traits::Bias::kQkvStated,
-           .usual = {.kv_heads = 8, .width = 128},
-           .biased = true},
-    Traits{.model_type = "ministral3", .usual = {.kv_heads = 8, .width = 128}},
-    Traits{.model_type = "hunyuan_v1_dense", .bias = Traits::Bias::kStated, .qk_norm = true},
-    Traits{.model_type = "olmo3",
-           .bias = Traits::Bias::kStated,
-           .norms = Traits::Norms::kBehind,
-           .whole_norm = true,
-           .usual = {.window = 4096}},
-    Traits{.model_type = "exaone4", .qk_norm = true, .norms = Traits::Norms::kBehind},
-    Traits{
-        .model_type = "ernie4_5", .bias = Traits::Bias::kErnie, .usual = {.kv_heads = 2, .width = 128}, .tied = true},
-    Traits{.model_type = "ernie4_5_moe",
-           .bias = Traits::Bias::kErnie,
-           .mixture = Traits::Mixture::kErnie,
-           .usual = {.kv_heads = 4},
-           .tied = true},
-};
+using Traits = DecoderTraits;
 
 /// A mixture of experts, and which blocks have one.
 struct Mixture {
@@ -524,9 +414,9 @@ class Decoder {
 }  // namespace
 
 Family decoder_family(ConfigReader& config, const Request& request) {
-  const auto* const traits = std::find_if(kTraits.begin(), kTraits.end(),
+  const auto* const traits = std::find_if(kDecoders.begin(), kDecoders.end(),
                                           [&](const Traits& row) { return row.model_type == request.model_type; });
-  return Decoder(config, request, traits == kTraits.end() ? kTraits.front() : *traits).build();
+  return Decoder(config, request, traits == kDecoders.end() ? kDecoders.front() : *traits).build();
 }
 
 }  // namespace ddlsim::importers::hf

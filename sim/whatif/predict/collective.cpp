@@ -77,6 +77,14 @@ std::string assumed_transport_note(const Scenario& scenario) {
       name_of(hardware::kNetworkTransports, *own));
 }
 
+std::optional<std::string> omni_path_note(const Scenario& scenario) {
+  const bool by_nccl = scenario.collective.kind == plan::CollectiveLibraryKind::kNccl;
+  const bool over_it = cost::communicator_of(scenario).transport == cost::NetworkTransport::kOmniPath;
+  if (!by_nccl || !over_it || scenario.cluster.nodes == 1) return std::nullopt;
+  return "assumed: NCCL drives Omni-Path by its verbs, one port of two at 42 % of its rate (cost/nccl.h); where it has "
+         "the maker's plugin (psm2-nccl): --set network.transport=infiniband";
+}
+
 Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario, const CollectiveQuestion& question) {
   if (auto sound = check_cluster_values(scenario); !sound) return tl::unexpected<Error>(sound.error());
   const auto sizes = sizes_of(question);
@@ -111,6 +119,7 @@ Expected<answer::CollectiveReport> sweep_collective(const Scenario& scenario, co
   if (communicator.nodes > 1 && communicator.transport_assumed) {
     report.notes.emplace_back(assumed_transport_note(scenario));
   }
+  if (auto note = omni_path_note(scenario)) report.notes.push_back(std::move(*note));
   if (auto congestion = congestion_note(scenario.cluster)) report.notes.push_back(std::move(*congestion));
   const auto& table = scenario.collective_table;
   if (table != nullptr && libraries.size() > 1) report.notes.emplace_back("libraries are compared by their formulas");

@@ -366,6 +366,7 @@ void add_exchange_notes(const Question& question, std::vector<std::string>& note
   const bool analytic = question.fidelity != Fidelity::kAggregate && question.gpus() > 1;
   if (analytic && by_servers(question)) add_server_notes(question, notes);
   if (assumes_transport(question)) notes.emplace_back(assumed_transport_note(scenario));
+  if (auto note = omni_path_note(scenario); note && analytic) notes.push_back(std::move(*note));
   const hardware::PeerPath peers = scenario.cluster.node.peers(scenario.cluster.gpus_per_node);
   if (analytic && by_formulas(question) && !peers.by_nvlink() && peers.through_host) {
     notes.push_back(

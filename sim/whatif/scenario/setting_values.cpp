@@ -46,6 +46,7 @@ std::optional<hardware::NetworkTransport> driven_by(std::string_view text) {
   if (blank == std::string_view::npos || !means_number(text)) return std::nullopt;
   const std::string word = fold_name(text.substr(blank + 1));
   if (word == "ib") return hardware::NetworkTransport::kInfiniband;
+  if (word == "opa") return hardware::NetworkTransport::kOmniPath;
   for (const auto& [name, transport] : hardware::kNetworkTransports) {
     if (name == word) return transport;
   }

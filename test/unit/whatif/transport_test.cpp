@@ -1,6 +1,7 @@
 // What drives a network and how NCCL is tuned follow from what files and users say; what nobody says is assumed.
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -274,4 +275,18 @@ TEST_CASE("transport: what carries servers' messages drives their ports, said or
   CHECK(step("100 Gb/s RoCE", "tcp") == step("100 Gb/s TCP", "tcp"));
   CHECK(step("100 Gb/s TCP", "rdma") == step("100 Gb/s RoCE", "rdma"));
   CHECK(step("100 Gb/s InfiniBand", "rdma") <= step("100 Gb/s RoCE", "rdma"));
+}
+
+TEST_CASE("transport: what NCCL makes of Omni-Path is said, and what says otherwise", "[unit][whatif]") {
+  const auto noted = [](const std::string& network, const std::string& more = {}) {
+    const auto job = overrides("model resnet50; node dgx1-v100; nodes 2; network {}{}", network, more);
+    const auto notes = predict(resolve(catalog(), job).value()).value().notes;
+    return std::any_of(notes.begin(), notes.end(),
+                       [](const std::string& note) { return note.find("psm2-nccl") != std::string::npos; });
+  };
+  CHECK(noted("4 x omni-path-100g"));
+  CHECK(noted("100 Gb/s OPA"));
+  CHECK_FALSE(noted("4 x omni-path-100g", "; network.transport infiniband"));
+  CHECK_FALSE(noted("4 x omni-path-100g", "; collective.library mpi"));
+  CHECK_FALSE(noted("100 Gb/s InfiniBand"));
 }
