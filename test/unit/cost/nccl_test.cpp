@@ -386,6 +386,7 @@ TEST_CASE("nccl: channels by what joins GPUs, and by a server's cards between se
   CHECK(channels(Gpu::kVolta, GpuFabric::kNvswitch, 1, 16, 8) == 12);
   CHECK(channels(Gpu::kAmpere, GpuFabric::kNvswitch, 1, 8, 8) == 24);
   CHECK(channels(Gpu::kAmpere, GpuFabric::kPcie, 1, 8, 8) == 4);
+  CHECK(channels(Gpu::kAmpere, GpuFabric::kNvlinkBridge, 1, 2, 1) == 12);
   CHECK(channels(Gpu::kHopper, GpuFabric::kNvswitch, 4, 8, 8) == 16);
   CHECK(channels(Gpu::kVolta, GpuFabric::kNvlinkMesh, 4, 8, 8) == 12);
   // One card: whatever joins the GPUs. One GPU: it has one card.
