@@ -10,9 +10,9 @@
 
 using namespace ddlsim;
 using ddlsim::test::catalog;
-using ddlsim::test::own_runs::job;
 using ddlsim::test::joined;
 using ddlsim::test::overrides;
+using ddlsim::test::own_runs::job;
 using ddlsim::test::own_runs::predicted;
 using ddlsim::test::own_runs::refused;
 using ddlsim::test::own_runs::says;
