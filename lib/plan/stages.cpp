@@ -196,11 +196,10 @@ double beside_output(std::span<const workload::Layer> before, std::span<const wo
 std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan) {
   const Pipeline pipeline = pipeline_of(job);
   const DataSize element = activation_size(job.precision);
-  // Tensor ranks hold the same tensor: each sends its part of it, and they gather the rest over NVLink (Narayanan et
-  // al., SC 2021, section 4.1, scatter/gather; Megatron's default). With `sequence` each has its own rows anyway. The
-  // gather, some percent of a stage's pass, is not counted.
-  const bool copies = job.parallel.tensor > 1 && !job.parallel.sequence;
-  const auto batch = static_cast<double>(job.batch) / static_cast<double>(copies ? job.parallel.tensor : 1);
+  // Rows that are cut already are so in the layers' sizes. The gather over NVLink, some percent of a stage's pass, is
+  // not counted.
+  const bool scatters = job.parallel.scatter_gather && !job.parallel.sequence;
+  const auto batch = static_cast<double>(job.batch) / static_cast<double>(scatters ? job.parallel.tensor : 1);
   std::vector<Row> rows;
   for (std::int64_t direction = 0; direction < directions_of(pipeline.schedule); ++direction) {
     for (std::size_t q = 0; q + 1 < positions_of(pipeline); ++q) {

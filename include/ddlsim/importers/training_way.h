@@ -70,4 +70,11 @@ struct TrainingWay {
 /// v2.0 (December 2020); others had, or nobody asks.
 [[nodiscard]] bool accumulates(std::string_view framework, double year = kNewest);
 
+/// Whether tensor ranks send a part each between stages, and gather it (plan::Parallel::scatter_gather). Megatron-LM by
+/// default from June 2021 (bigscience-workshop's fork of then: --no-scatter-gather-tensors-in-pipeline; before, it had
+/// to be asked for) until its stages moved to its core in 2023 (NVIDIA/Megatron-LM #4140); NeMo's stages until then
+/// (apex transformer/pipeline_parallel/p2p_communication.py); DeepSpeed (pipe_partitioned), PaddlePaddle
+/// (enable_partial_send_recv) and Alpa (its paper, section 6.2) always. Others are taken to send the whole.
+[[nodiscard]] bool scatters_between_stages(std::string_view framework, double year = kNewest);
+
 }  // namespace ddlsim::importers

@@ -195,6 +195,10 @@ struct Parallel {
   bool overlap_tensor = false;  // pieces of a product run beside the collective of others (Megatron's
                                 // --tp-comm-overlap; Wang et al. 2023)
   bool overlap_p2p = true;      // stages send beside their work (--overlap-p2p-communication)
+  /// Tensor ranks that all hold what leaves a stage send a part of it each, and gather the rest (Narayanan et al., SC
+  /// 2021, section 4.1; DeepSpeed's pipe_partitioned); else each sends the whole, as Megatron-Core does since 2023.
+  /// With `sequence` each has its own rows anyway.
+  bool scatter_gather = false;
 
   std::int64_t lora_rank = 0;  // adapters of that rank beside some products are trained, all else is frozen (Hu et al.
                                // 2021); 0: none

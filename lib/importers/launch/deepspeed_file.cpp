@@ -72,7 +72,9 @@ constexpr std::array kNoSetting{
     Unmodelled{"amp", "state precision and parallel.states"},
     Unmodelled{"communication_data_type",
                "gradients travel as parallel.states has them; strategy.gradients states another format"},
-    Unmodelled{"pipeline", "state parallel.pipeline and parallel.schedule"},
+    Unmodelled{"pipeline",
+               "state parallel.pipeline and parallel.schedule; with tensor ranks parallel.scatter_gather too "
+               "(yes, unless pipe_partitioned is false)"},
     Unmodelled{"hybrid_engine", "inference is not modelled"},
     Unmodelled{"aio", "no offload to NVMe"},
 };

@@ -265,6 +265,25 @@ class MegatronReader {
     out_.assume("parallel.overlap_p2p", chunks > 1 && !off ? "yes" : "no",
                 chunks > 1 ? "Megatron sends beside work with virtual stages, unless told not to"
                            : "Megatron sends beside work with virtual stages alone");
+    read_scatter_gather();
+  }
+
+  /// --scatter-gather-tensors-in-pipeline existed for some months of 2021, then --no-scatter-gather-tensors-in-pipeline
+  /// for five years, which does nothing since 2023; so does the variable of both in lists of arguments.
+  void read_scatter_gather() {
+    const std::string path = "parallel.scatter_gather";
+    const Argument* said = in_.find("scatter-gather-tensors-in-pipeline");
+    if (const Argument* off = in_.find("no-scatter-gather-tensors-in-pipeline");
+        off != nullptr && in_.flag(off->name)) {
+      out_.set(path, "no", off->words(), off->where);
+    } else if (said != nullptr && said->values.empty()) {
+      out_.set(path, "yes", said->words(), said->where);
+    } else if (said != nullptr && in_.flag(said->name)) {
+      out_.leave_out(said->words(), "of no effect since 2023; of releases before, state parallel.scatter_gather yes",
+                     said->where);
+    } else if (tensor_ != 1 && runs_deepspeed(in_)) {
+      out_.assume(path, "yes", "DeepSpeed's stages send by parts (pipe_partitioned)");
+    }
   }
 
   void read_recompute() {

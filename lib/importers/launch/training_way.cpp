@@ -123,6 +123,19 @@ bool accumulates(std::string_view framework, double year) {
   return !names_all(framework, "megatron-lm") || year >= kSince;
 }
 
+bool scatters_between_stages(std::string_view framework, double year) {
+  constexpr double kSince = 2021.4;
+  constexpr double kUntil = 2023.4;
+  for (const std::string_view always : {"deepspeed", "sailor", "paddle", "alpa"}) {
+    if (names_all(framework, always)) return true;
+  }
+  for (const std::string_view core : {"megatron-core", "megatron-bridge"}) {
+    if (names_all(framework, core)) return false;
+  }
+  const bool megatron = names_all(framework, "megatron") || names_all(framework, "nemo");
+  return megatron && year >= kSince && year < kUntil;
+}
+
 std::optional<bool> runs_fused_blocks(std::string_view framework) {
   const auto names_any = [&](std::initializer_list<std::string_view> words) {
     return std::any_of(words.begin(), words.end(),

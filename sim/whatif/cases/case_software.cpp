@@ -231,6 +231,13 @@ const importers::TrainingWay& way_of(const io::Case& one) {
   return importers::way_of(name, software_year_of(one).value_or(megatron_year_of(one)));
 }
 
+bool scatters_between_stages(const io::Case& one) {
+  const double year = software_year_of(one).value_or(megatron_year_of(one));
+  // What NVIDIA measured for its paper of April 2021 had been asked to.
+  const bool of_paper = has(lower_case(one.source), "nvidia/megatron-lm") && year >= 2021 && year < 2022;
+  return of_paper || importers::scatters_between_stages(framework_of(one), year);
+}
+
 bool runs_xla(const io::Case& one) {
   return has(framework_of(one), "tensorflow") &&
          (says(one, "xla", "true") || has(one.source, "DeepLearningExamples:TensorFlow/LanguageModeling/BERT") ||

@@ -27,6 +27,10 @@ namespace ddlsim::whatif {
 /// The way of a case's framework at the time of its release; the newest where nobody says when.
 [[nodiscard]] const importers::TrainingWay& way_of(const io::Case& one);
 
+/// Whether its tensor ranks send a part each between stages (importers/training_way.h), of that time as way_of() has
+/// it.
+[[nodiscard]] bool scatters_between_stages(const io::Case& one);
+
 /// Whether TensorFlow compiles by XLA: where the row says so, and in NVIDIA's example of BERT, whose scripts do unless
 /// told otherwise (TensorFlow/LanguageModeling/BERT/scripts/run_pretraining_lamb_phase1.sh: use_xla).
 [[nodiscard]] bool runs_xla(const io::Case& one);

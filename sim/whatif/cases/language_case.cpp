@@ -362,6 +362,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   const bool said = one.said("sequence_parallel").has_value();
   const bool sequence = tensor > 1 && (said ? affirms(one, "sequence_parallel") : way.sequence);
   if (sequence) set("parallel.sequence", "yes");
+  if (pipeline > 1 && tensor > 1 && !sequence && scatters_between_stages(one)) set("parallel.scatter_gather", "yes");
   const int shares = *replicas * degrees->context > 1 ? sharing_of(one, way.zero) : 0;
   if (shares > 0) add_sharing(shares, one, *replicas, settings);
   add_recomputation(one, way, settings);

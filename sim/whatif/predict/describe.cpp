@@ -80,6 +80,7 @@ constexpr auto kOtherSplits = std::to_array<OtherSplit>({
     {"parallel.gated_fp8", flag<&plan::Parallel::gated_fp8>},
     {"parallel.overlap_tensor", flag<&plan::Parallel::overlap_tensor>},
     {"parallel.overlap_p2p", flag<&plan::Parallel::overlap_p2p>},
+    {"parallel.scatter_gather", flag<&plan::Parallel::scatter_gather>},
     {"parallel.expert_capacity", number<&plan::Parallel::expert_capacity>},
     {"parallel.expert_imbalance", number<&plan::Parallel::expert_imbalance>},
     {"parallel.expert_dispatch",

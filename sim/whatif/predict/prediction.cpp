@@ -37,6 +37,7 @@ plan::Parallel whole(plan::Parallel parallel) {
   parallel.tensor = parallel.context = parallel.expert = parallel.pipeline = 1;
   parallel.expert_tensor = none.expert_tensor;
   parallel.sequence = none.sequence;
+  parallel.scatter_gather = none.scatter_gather;
   parallel.schedule = none.schedule;
   parallel.virtual_stages = none.virtual_stages;
   parallel.cuts.clear();

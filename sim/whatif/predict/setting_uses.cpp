@@ -270,6 +270,11 @@ constexpr auto kSplitUses = std::to_array<SplitUse>({
      [](const Question& q) { return q.scenario.parallel.pipeline > 1; }},
     {"parallel.overlap_p2p", [](const plan::Parallel& p) { return !p.overlap_p2p; },
      [](const Question& q) { return q.scenario.parallel.pipeline > 1; }},
+    {"parallel.scatter_gather", [](const plan::Parallel& p) { return p.scatter_gather; },
+     [](const Question& q) {
+       const plan::Parallel& p = q.scenario.parallel;
+       return p.pipeline > 1 && p.tensor > 1 && !p.sequence;
+     }},
     {"parallel.shard_ranks", [](const plan::Parallel& p) { return p.shard_ranks > 0; },
      [](const Question& q) { return q.scenario.parallel.zero > 0; }},
     {"parallel.prefetch", [](const plan::Parallel& p) { return p.prefetch != plan::Parallel{}.prefetch; },

@@ -189,6 +189,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      set_choice<&plan::Parallel::overlap_tensor>},
     {"parallel.overlap_p2p", "stages send beside their work: yes, no", "no",
      set_choice<&plan::Parallel::overlap_p2p>},
+    {"parallel.scatter_gather", "tensor ranks without parallel.sequence send a part each to the next stage, and gather (Megatron-LM until 2023, DeepSpeed), not the whole each: yes, no", "yes",
+     set_choice<&plan::Parallel::scatter_gather>},
     {"parallel.lora_rank", "adapters of this rank beside products (parallel.lora_products) are trained, all else is frozen; 0: everything is trained", "16",
      set_degree<&plan::Parallel::lora_rank, 0, kMaxDegree>},
     {"parallel.lora_products", "which have adapters: qkv (queries, keys, values), attention (and the one after it), all (and the MLPs'; routed experts have none)", "all",

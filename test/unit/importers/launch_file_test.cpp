@@ -55,6 +55,21 @@ TEST_CASE("launch: megatron, degrees and batches", "[unit][io][launch]") {
   CHECK(value(launch, "model") == "?");
 }
 
+TEST_CASE("launch: megatron, what tensor ranks send between stages", "[unit][io][launch]") {
+  const auto sent = [](const std::string& more) {
+    return value(megatron("--tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 --num-layers 32 "
+                          "--micro-batch-size 2 --bf16 " +
+                          more),
+                 "parallel.scatter_gather");
+  };
+  CHECK(sent("") == "-");
+  CHECK(sent("--scatter-gather-tensors-in-pipeline") == "yes");
+  CHECK(sent("--no-scatter-gather-tensors-in-pipeline") == "no");
+  CHECK(sent("--deepspeed --zero-stage 1") == "yes");
+  // Releases print the variable that do nothing with it.
+  CHECK(sent("--scatter-gather-tensors-in-pipeline True") == "-");
+}
+
 TEST_CASE("launch: megatron, who shares states, and what gradients are sent in", "[unit][io][launch]") {
   const std::string two =
       "--micro-batch-size 1 --bf16 --use-distributed-optimizer --num-distributed-optimizer-instances 2 ";

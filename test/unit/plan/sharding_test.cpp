@@ -227,6 +227,31 @@ TEST_CASE("lower: a boundary inside a server is priced as one", "[unit][plan]") 
   CHECK(group_of_role(plan, GroupRole::kStagesAcross).siblings == 1);
 }
 
+TEST_CASE("lower: what tensor ranks send between stages", "[unit][plan]") {
+  // Rows of 1,000 bytes x 32 x 4: the whole from each rank, a part of it, or the rows that are its own.
+  Job job = job_on(decoder(4), 2, 4);
+  job.parallel.pipeline = 2;
+  const auto sent = [&] {
+    const StepPlan plan = lower(job).value();
+    std::vector<double> sizes;
+    for (const Row& row : plan.rows) {
+      if (row.op == CollectiveOp::kSendRecv) sizes.push_back(row.size.in(bytes));
+    }
+    return sizes;
+  };
+  const std::vector<double> alone = sent();
+  REQUIRE(alone.size() == 2);
+  job.parallel.tensor = 4;
+  CHECK(sent() == alone);
+  job.parallel.scatter_gather = true;
+  const std::vector<double> parts{alone[0] / 4, alone[1] / 4};
+  CHECK(sent() == parts);
+  job.parallel.sequence = true;
+  CHECK(sent() == parts);
+  job.parallel.scatter_gather = false;
+  CHECK(sent() == parts);
+}
+
 TEST_CASE("lower: one process shares out its batch and weights", "[unit][plan]") {
   Job job = job_on(decoder(1), 1, 4);
   auto model = *job.model;

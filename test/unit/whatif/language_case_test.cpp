@@ -250,6 +250,23 @@ TEST_CASE("language cases: counts that are none", "[unit][whatif]") {
   CHECK(stages_of(one, *language_model_of(one).value())->value.find('-') != std::string::npos);
 }
 
+TEST_CASE("language cases: what tensor ranks send between stages", "[unit][whatif]") {
+  const auto sent = [](const std::string& framework, const std::string& source = "") {
+    io::Case one = gpt();
+    one.framework = framework;
+    if (!source.empty()) one.source = source;
+    return said(one, "parallel.scatter_gather");
+  };
+  CHECK(sent("Megatron-LM (2021-05)").empty());
+  CHECK(sent("Megatron-LM (Apr 2021)", "github:NVIDIA/Megatron-LM:images/cases_april2021.png@50a4b5fa02") == "yes");
+  CHECK(sent("Megatron-LM (2022)") == "yes");
+  CHECK(sent("Megatron-LM (2024)").empty());
+  CHECK(sent("NeMo Megatron 22.08") == "yes");
+  CHECK(sent("NeMo 24.07 (Megatron-Core)").empty());
+  CHECK(sent("Megatron-DeepSpeed") == "yes");
+  CHECK(sent("nanotron").empty());
+}
+
 TEST_CASE("language cases: degrees, batches and what the framework did at the time", "[unit][whatif]") {
   const io::Case one = gpt();
   CHECK(said(one, "parallel.tensor") == "2");
