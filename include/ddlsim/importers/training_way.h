@@ -53,7 +53,9 @@ struct TrainingWay {
 
 /// Whether a framework's transformer blocks run as fused kernels. Megatron and NeMo fuse (masked softmax, bias and
 /// GELU, norms: NVIDIA/Megatron-LM megatron/core/fusions), and so does XLA in JAX; InternEvo (Apex's and flash-attn's
-/// kernels) and MosaicML's Composer (norms in 16 bits, no dropout: bench/accuracy/README.md) count with them; PyTorch,
+/// kernels) and MosaicML's Composer (norms in 16 bits, no dropout: bench/accuracy/README.md) count with them, and so
+/// does NeMo AutoModel, which patches models with Liger's kernels or has its own with TransformerEngine's
+/// (nemo_automodel/_transformers/auto_model.py; docs/performance-summary.mdx, glossary); PyTorch,
 /// Hugging Face, TensorFlow, PaddlePaddle and MXNet run single operators. Nothing for others, for DeepSpeed, whose
 /// engine runs either, and for OneFlow, whose BERT has residual sums fused and nothing else (OneFlow-Benchmark
 /// LanguageModeling/BERT/util.py: enable_fuse_add_to_output).

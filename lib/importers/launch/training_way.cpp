@@ -41,8 +41,9 @@ constexpr auto kWays = std::to_array<TrainingWay>({
     {"megatron-lm", kNever, kEver, true, Beside::kWeights, 1, "mixed", "fp32", "best", false,
      "NVIDIA/Megatron-LM since core_r0.5 (January 2024): TransformerEngine's attention by default; its examples have "
      "--use-distributed-optimizer --sequence-parallel --overlap-grad-reduce --overlap-param-gather"},
-    {"automodel", kNever, kEver, true, Beside::kGradients, 3, "mixed-16", "bf16", "best", false,
-     "NVIDIA-NeMo/Automodel: FSDP2 with bf16 reduction"},
+    {"automodel", kNever, kEver, true, Beside::kGradients, 3, "pure-16", "bf16", "best", true,
+     "NVIDIA-NeMo/Automodel examples/llm_benchmark: FSDP2, bf16 reduction, torch.optim.Adam on bf16 weights, PyTorch's "
+     "checkpoints"},
     {"composer", kNever, kEver, true, Beside::kGradients, 3, "mixed", "bf16", "flash-1", false,
      "mosaicml/llm-foundry scripts/train/yamls/pretrain: FULL_SHARD, attn_impl triton; Composer keeps weights in fp32, "
      "sums gradients in bf16 where mixed_precision is PURE"},
@@ -143,10 +144,10 @@ std::optional<bool> runs_fused_blocks(std::string_view framework) {
   };
   // Models are Hugging Face's, whoever trains them (its Trainer runs DeepSpeed as well).
   const bool transformers = names_any({"hugging", "transformers"}) && !names_any({"megatron", "nemo"});
-  if (framework.starts_with("hf") || names_any({"automodel"}) || transformers) return false;
+  if (framework.starts_with("hf") || transformers) return false;
   if (names_any({"deepspeed", "rocm", "llmboost", "oneflow"})) return std::nullopt;
-  if (names_any({"megatron", "nemo", "hugectr", "composer", "internevo", "jax", "flash-attention", "transformer engine",
-                 "lightseq"})) {
+  if (names_any({"automodel", "megatron", "nemo", "hugectr", "composer", "internevo", "jax", "flash-attention",
+                 "transformer engine", "lightseq"})) {
     return true;
   }
   // huggingface/nanotron src/nanotron/models/llama.py: norm and rotary embedding are kernels, what is gated and the

@@ -339,7 +339,11 @@ Expected<std::vector<Override>> CaseReader::split_settings_of(const io::Case& on
   auto settings = language_settings_of(one, widest);
   if (!settings) return settings;
   if (auto added = add_model(one, *settings); !added) return tl::unexpected<Error>(added.error());
-  if (const auto model = catalog_.model(model_name(one))) add_input(one, **model, *settings);
+  if (const auto model = catalog_.model(model_name(one))) {
+    add_input(one, **model, *settings);
+    const auto again = recomputation_by_recipe(one, **model);
+    settings->insert(settings->end(), again.begin(), again.end());
+  }
   return settings;
 }
 
@@ -378,6 +382,8 @@ Expected<Scenario> CaseReader::resolved(const io::Case& one, std::vector<Overrid
   auto model = language_model_of(one);
   if (!model) return tl::unexpected<Error>(model.error());
   if (auto stages = stages_of(one, **model)) settings.push_back(std::move(*stages));
+  const auto again = recomputation_by_recipe(one, **model);
+  settings.insert(settings.end(), again.begin(), again.end());
   settings.insert(settings.end(), stated_.begin(), stated_.end());
   auto scenario = resolve(catalog_, settings, std::move(*model));
   if (!scenario) return scenario;

@@ -134,6 +134,13 @@ std::string_view recomputation_of(const io::Case& one) {
   return by_default && !said ? whole : "none";
 }
 
+std::vector<Override> recomputation_by_recipe(const io::Case& one, const workload::Model& model) {
+  constexpr std::int64_t kFrom = 30'000'000'000;
+  const bool said = one.said("recompute") || one.said("activation_checkpointing") || one.said("recompute_layers");
+  if (said || !has(framework_of(one), "automodel") || model.parameters() < kFrom) return {};
+  return {{"parallel.recompute", "full", one.where}, {"parallel.recompute_stops", "yes", one.where}};
+}
+
 bool leaves_open(const io::Case& one) {
   const bool recommends = has(lower_case(one.architecture), "embedding model parallel");
   return (one.precision.empty() && !recommends) || (gives_sizes(one) && says_no_split(one));
@@ -334,7 +341,7 @@ Expected<std::vector<Override>> splits_of(const io::Case& one) {
   const std::int64_t pipeline = degree("pp", "parallel.pipeline");
   set_degree(degrees->context, "parallel.context");
   // NVIDIA-NeMo/Megatron-Bridge perf_recipes: moe_token_dispatcher_type "flex", by DeepEP or HybridEP.
-  const std::string dispatcher = lower_case(one.said("dispatcher").value_or(""));
+  const std::string dispatcher = lower_case(one.said("dispatcher").value_or(one.said("kernels").value_or("")));
   const bool once = framework_of(one).find("megatron-bridge") != std::string::npos ||
                     has_any(dispatcher, {"deepep", "hybridep", "flex"});
   const std::int64_t expert = degree("ep", "parallel.expert");

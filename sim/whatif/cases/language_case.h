@@ -60,6 +60,11 @@ namespace ddlsim::whatif {
 /// "selective", "selective (per operator)"; "none" where nobody says.
 [[nodiscard]] std::string_view recomputation_of(const io::Case& one);
 
+/// What AutoModel's recipes do where a case says nothing: from 30 billion parameters on they compute blocks again,
+/// below not (NVIDIA-NeMo/Automodel examples/llm_benchmark: activation_checkpointing of Llama 70B, Qwen 30B, Nemotron
+/// 30B and 120B, GPT-OSS 120B, DeepSeek-V3, Kimi K2; not of Llama 8B, Qwen 7B, GPT-OSS 20B). Nothing for others.
+[[nodiscard]] std::vector<Override> recomputation_by_recipe(const io::Case& one, const workload::Model& model);
+
 /// Whether layers are cut in stages (`pp`), and nothing else of the model is: what any model with layers can be.
 [[nodiscard]] bool cuts_stages_alone(const io::Case& one);
 /// Stages, schedule and batches of such a case. Where its stages begin is taken as anybody's (plan/stage_cuts.h).

@@ -48,7 +48,7 @@ TEST_CASE("case: whose kernels are fused", "[unit][whatif]") {
   CHECK(fused("NVIDIA NeMo Framework Release 24.04") == "yes");
   CHECK(fused("MXNet NVIDIA Release 21.09", "github:mlcommons/training_results_v1.1:x.json") == "yes");
   CHECK(fused("PyTorch 1.6 DDP") == "no");
-  CHECK(fused("NeMo AutoModel (PyTorch FSDP2)") == "no");
+  CHECK(fused("NeMo AutoModel (PyTorch FSDP2)") == "yes");
   CHECK(fused("HF+DeepSpeed ZeRO-3") == "no");
   CHECK(fused("NGC TensorFlow 1.15 (20.03)+Horovod") == "no");
   // Convolutional networks, by who fuses their norms and activations.
