@@ -89,15 +89,26 @@ void add_overlap(const io::Case& one, bool sequence, int shares, std::vector<Ove
   if (shares > 0 && precision == "fp8") yes("parallel.gather_fp8");
 }
 
-/// Chunks of a rank: as said, or one for each block where the source says that blocks are chunks.
+/// Megatron sends beside the work of stages where a rank has several chunks, and nowhere else (megatron/training/
+/// arguments.py: overlap_p2p_comm). Of all that the README of its core shows it says so.
+bool sends_beside_chunks(const io::Case& one) {
+  const std::string framework = framework_of(one);
+  const bool of_readme = has(framework, "megatron-core") && has(lower_case(one.source), "nvidia/megatron-lm:images");
+  return of_readme || (has(framework, "megatron") && says(one, "overlap", "pp-comm"));
+}
+
+/// Chunks of a rank: as said; one for each block where the source says that blocks are chunks; of two blocks, as most
+/// of NVIDIA's recipes have them (GPT-3 175B, Llama 3.1 405B), where it says no more than that stages send beside their
+/// work.
 std::int64_t chunks_of(const io::Case& one) {
   const bool interleaved = says(one, "schedule", "interleaved") || says(one, "schedule", "1f1b-i");
   const auto layers = count_of(one, "layers");
   const std::int64_t stages = count_or(one, "pp", 1);
-  if (one.said("vp") || !interleaved || !layers || stages < 2 || !says(one, "chunks", "each")) {
-    return count_or(one, "vp", 1);
-  }
-  return (*layers + stages - 1) / stages;
+  if (one.said("vp") || !layers || stages < 2) return count_or(one, "vp", 1);
+  if (interleaved && says(one, "chunks", "each")) return (*layers + stages - 1) / stages;
+  if (!sends_beside_chunks(one) || *layers % stages != 0) return 1;
+  const std::int64_t blocks = *layers / stages;
+  return blocks % 2 == 0 ? blocks / 2 : blocks;
 }
 
 /// The schedule that its words name, or that its chunks per rank ask for.

@@ -267,6 +267,53 @@ TEST_CASE("language cases: what tensor ranks send between stages", "[unit][whati
   CHECK(sent("nanotron").empty());
 }
 
+TEST_CASE("language cases: AutoModel computes the blocks of large models again", "[unit][whatif]") {
+  io::Case one = gpt();
+  one.framework = "NeMo AutoModel (PyTorch FSDP2)";
+  for (const char* key : {"recompute", "activation_checkpointing"}) one.extra.erase(key);
+  const auto again = [&](std::int64_t parameters) {
+    workload::Model model;
+    model.totals.dense_parameters = parameters;
+    std::string text;
+    for (const Override& setting : recomputation_by_recipe(one, model))
+      text += setting.path + "=" + setting.value + " ";
+    return text;
+  };
+  CHECK(again(31'000'000'000) == "parallel.recompute=full parallel.recompute_stops=yes ");
+  CHECK(again(21'000'000'000).empty());
+  one.extra["recompute"] = "no";
+  CHECK(again(31'000'000'000).empty());
+  one.extra.erase("recompute");
+  one.framework = "Megatron-LM";
+  CHECK(again(31'000'000'000).empty());
+}
+
+TEST_CASE("language cases: stages of Megatron that send beside their work are interleaved", "[unit][whatif]") {
+  io::Case one = gpt();
+  one.framework = "Megatron-Core 0.8";
+  one.extra["layers"] = "48";
+  one.extra["pp"] = "4";
+  CHECK(said(one, "parallel.virtual_stages").empty());
+  one.extra["overlap"] = "dp-comm+tp-comm+pp-comm overlap on (README)";
+  CHECK(said(one, "parallel.virtual_stages") == "6");
+  CHECK(said(one, "parallel.schedule") == "interleaved");
+  CHECK(said(one, "parallel.overlap_p2p").empty());
+  one.extra["layers"] = "44";
+  CHECK(said(one, "parallel.virtual_stages") == "11");
+  one.extra["layers"] = "46";
+  CHECK(said(one, "parallel.virtual_stages").empty());
+  one.extra["layers"] = "48";
+  one.extra["vp"] = "2";
+  CHECK(said(one, "parallel.virtual_stages") == "2");
+  one.extra.erase("vp");
+  one.framework = "DeepSpeed";
+  CHECK(said(one, "parallel.virtual_stages").empty());
+  one.extra.erase("overlap");
+  one.framework = "Megatron-Core 0.8";
+  one.source = "github:NVIDIA/Megatron-LM:images/strong_scaling.png (README)";
+  CHECK(said(one, "parallel.virtual_stages") == "6");
+}
+
 TEST_CASE("language cases: degrees, batches and what the framework did at the time", "[unit][whatif]") {
   const io::Case one = gpt();
   CHECK(said(one, "parallel.tensor") == "2");
