@@ -124,6 +124,24 @@ std::string_view schedule_of(const io::Case& one) {
 
 }  // namespace
 
+namespace {
+
+bool says_what_is_recomputed(const io::Case& one) {
+  return one.said("recompute") || one.said("activation_checkpointing") || one.said("recompute_layers");
+}
+
+/// Megatron-LM's examples of GPT (examples/pretrain_gpt.sh, pretrain_gpt_distributed_with_mp.sh, pretrain_gpt3_175B.sh)
+/// have --checkpoint-activations, and so do DeepSpeed's with it (Megatron-LM-v1.1.5-ZeRO3), until the spring of 2022,
+/// when selective recomputation came (Korthikanti et al., arXiv 2205.05198).
+bool is_early_megatron_gpt(const io::Case& one) {
+  constexpr double kSelective = 2022.4;
+  const std::string framework = framework_of(one);
+  const bool megatrons = has(framework, "megatron-lm") || (has(framework, "deepspeed") && has(framework, "megatron"));
+  return megatrons && has(lower_case(one.model), "gpt") && software_year_of(one).value_or(kSelective) < kSelective;
+}
+
+}  // namespace
+
 std::string_view recomputation_of(const io::Case& one) {
   // GPipe's, and its port's, checkpoint wraps what a stage has (torchgpipe/checkpoint.py).
   const std::string_view whole = words_of(one.framework).find("gpipe") != std::string::npos ? "stage" : "full";
@@ -138,17 +156,19 @@ std::string_view recomputation_of(const io::Case& one) {
     if (said || says(one, key, "block") || says(one, key, "layer")) return whole;
   }
   if (count_or(one, "recompute_layers", 0) > 0) return "full";
-  // Unsloth's loader and LLaMA-Factory's model preparation checkpoint blocks unless they are told not to.
-  const bool said = one.said("recompute") || one.said("activation_checkpointing") || one.said("recompute_layers");
+  // Unsloth's loader, LLaMA-Factory's model preparation and ms-swift's trainer (its arguments: gradient_checkpointing)
+  // checkpoint blocks unless they are told not to.
+  const std::string framework = lower_case(one.framework);
   const bool by_default =
-      has_any(lower_case(one.framework), {"unsloth", "llama factory", "llama-factory", "llamafactory"});
-  return by_default && !said ? whole : "none";
+      has_any(framework, {"unsloth", "llama factory", "llama-factory", "llamafactory", "swift sft", "ms-swift"}) &&
+      !has(framework, "megatron");
+  return (by_default || is_early_megatron_gpt(one)) && !says_what_is_recomputed(one) ? whole : "none";
 }
 
 std::vector<Override> recomputation_by_recipe(const io::Case& one, const workload::Model& model) {
   constexpr std::int64_t kFrom = 30'000'000'000;
-  const bool said = one.said("recompute") || one.said("activation_checkpointing") || one.said("recompute_layers");
-  if (said || !has(framework_of(one), "automodel") || model.parameters() < kFrom) return {};
+  const bool unsaid = has(framework_of(one), "automodel") && !says_what_is_recomputed(one);
+  if (!unsaid || model.parameters() < kFrom) return {};
   return {{"parallel.recompute", "full", one.where}, {"parallel.recompute_stops", "yes", one.where}};
 }
 

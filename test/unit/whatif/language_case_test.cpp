@@ -288,6 +288,27 @@ TEST_CASE("language cases: AutoModel computes the blocks of large models again",
   CHECK(again(31'000'000'000).empty());
 }
 
+TEST_CASE("language cases: who computes blocks again without a word", "[unit][whatif]") {
+  io::Case one = gpt();
+  for (const char* key : {"recompute", "activation_checkpointing"}) one.extra.erase(key);
+  const auto again = [&](const std::string& framework, const std::string& model) {
+    one.framework = framework;
+    one.model = model;
+    return std::string(recomputation_of(one));
+  };
+  CHECK(again("swift sft (DeepSpeed)", "Qwen2.5-14B") == "full");
+  CHECK(again("Megatron (ms-swift 4.1.2)", "Qwen2.5-14B") == "none");
+  // Examples of GPT until selective recomputation came.
+  CHECK(again("Megatron-LM (2021)", "GPT-3 175B") == "full");
+  CHECK(again("Megatron-LM (2021)", "BERT-Large") == "none");
+  CHECK(again("Megatron-LM (2023)", "GPT-3 175B") == "none");
+  CHECK(again("Megatron-LM", "GPT-3 175B") == "none");
+  one.extra["date"] = "2022";
+  CHECK(again("DeepSpeed + Megatron", "GPT-2 (13B)") == "full");
+  one.extra["recompute"] = "no";
+  CHECK(again("DeepSpeed + Megatron", "GPT-2 (13B)") == "none");
+}
+
 TEST_CASE("language cases: stages of Megatron that send beside their work are interleaved", "[unit][whatif]") {
   io::Case one = gpt();
   one.framework = "Megatron-Core 0.8";
