@@ -29,8 +29,10 @@
 //                   copies of an expert those that such replicas hold share it
 //   pipeline (p)    a class per rank of the pipeline, with one stage or several parts of the model (plan/order.h);
 //                   activations and their gradients cross in every micro-batch, over NVLink or the
-//                   network as that boundary's servers say. A head that is tied to the first stage's table has a copy
-//                   on the last one, and both sum its gradients once a step
+//                   network as that boundary's servers say: every tensor rank sends its rows (`sequence`), a part of
+//                   them (`scatter_gather`), or all of them. Eight ranks of 16 x 2,048 rows of 2,304 in 16 bits send
+//                   151 MB, or 1.2 GB through one port. A head that is tied to the first stage's table has a copy on
+//                   the last one, and both sum its gradients once a step
 //   offload         gradients go to the host, the host updates, weights come back (ZeRO-Offload, Ren et al. 2021), or
 //                   stay there, and a rank's share is copied before every gather (FSDP's CPUOffload); activations of a
 //                   block follow its forward out and come back a block ahead of its backward
