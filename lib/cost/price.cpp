@@ -101,7 +101,7 @@ class Pricing {
   void price_alone(PricedStep& step, const ReachedRates& rates) {
     step.rates = rates;
     // What software takes on top of kernels is the GPU's time: an eager framework's launches are in the interval.
-    step.launch_interval = launch_interval();
+    step.launch_interval = plan::blocks_launches(job_) ? Time::zero() : launch_interval();
     for (std::size_t c = 0; c < plan_.classes.size(); ++c) step.classes.push_back(class_of(c, step.rates));
     step.clocks = as_kept() ? layers_.clocks : clocks(step.rates, gpu_time_factor_);
     step.groups.resize(plan_.groups.size());
@@ -166,11 +166,29 @@ class Pricing {
     return same_rates_ && gpu_time_factor_ == layers_.factor && host_factor() == layers_.host;
   }
 
+  /// The GPU waits for every launch, as it does for the CPU's work on samples.
+  void block(PricedClass& priced) const {
+    for (PricedLayers* pass : {&priced.forward, &priced.backward, &priced.backward_input, &priced.backward_weights}) {
+      std::vector<PricedLayer> layers(pass->begin(), pass->end());
+      for (PricedLayer& layer : layers) {
+        const Time waits = launch_interval() * layer.kernels;
+        layer.time += waits;
+        layer.host += waits;
+        layer.last += layer.kernels > 0 ? launch_interval() : Time::zero();
+      }
+      *pass = std::move(layers);
+    }
+  }
+
   PricedClass class_of(std::size_t c, const ReachedRates& rates) const {
     const hardware::SoftwareFactor& factor = gpu_time_factor_;
     PricedClass priced = as_kept() && c < layers_.classes.size() ? layers_.classes[c] : laid_out(c, rates, factor);
-    const auto launches = static_cast<double>(plan_.classes[c].update_launches);
-    priced.update = max(priced.update, launch_interval() * launches);
+    const Time launching = launch_interval() * static_cast<double>(plan_.classes[c].update_launches);
+    if (plan::blocks_launches(job_)) {
+      block(priced);
+      priced.update += launching;
+    }
+    priced.update = max(priced.update, launching);
     if (!plan_.classes[c].updates_on_gpu) priced.update = Time::zero();
     return priced;
   }

@@ -249,6 +249,7 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"training", "tuning"},
     {"training_type", "tuning"},
     {"training_method", "tuning"},
+    {"cuda_launch_blocking", "launch_blocking"},
     {"nccl_p2p_disable", "p2p_disabled"},
     {"p2p_disable", "p2p_disabled"},
     {"num_ckpt_layers", "recompute_layers"},

@@ -24,7 +24,7 @@ Point needed_by(const Exchange& exchange, std::size_t layer) {
 void exchange_by(const Job& job, StepPlan& plan) {
   const Strategy& strategy = job.strategy;
   Exchange& exchange = plan.exchange;
-  exchange.overlap = job.overlap.value_or(Overlap::kBackward);
+  exchange.overlap = overlap_of(job).value_or(Overlap::kBackward);
   if (plan.groups.front().ranks == 1) return;
   exchange.priority = strategy.priority;
   exchange.sync_every = strategy.sync_every;

@@ -212,7 +212,7 @@ void enlarge_buckets(Strategy& strategy, const Job& job) {
   constexpr double kPerRank = 1e6;
   const auto model_ranks = static_cast<double>(job.parallel.tensor * job.parallel.pipeline);
   const double ranks = static_cast<double>(job.cluster.gpus()) / model_ranks;
-  const bool whole = job.overlap == Overlap::kNone;
+  const bool whole = overlap_of(job) == Overlap::kNone;
   const DataSize full =
       whole ? DataSize::infinity() : gradient_size(strategy.gradients) * std::max(kFewest, kPerRank * ranks);
   strategy.bucket.set(full);

@@ -216,7 +216,7 @@ std::vector<Row> boundary_rows(const Job& job, const StepPlan& plan) {
               .size = element * (sent * batch),
               .ready = {Moment::kForward, last},
               .needed = {Moment::kForward, right.first},
-              .in_the_way = !job.parallel.overlap_p2p,
+              .in_the_way = !job.parallel.overlap_p2p || blocks_launches(job),
               .rank_class = from.stage,
               .needed_by = to.stage,
               .group = boundary_group(plan, static_cast<std::int64_t>(from.stage), static_cast<std::int64_t>(to.stage)),

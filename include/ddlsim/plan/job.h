@@ -91,6 +91,10 @@ struct Job {
   workload::Fusion fusion;
   bool cuda_graphs = false;  // kernels are launched together: the GPU waits for no launch, nor for work on samples
   Stated<Time> launch_interval = by_default(kDefaultLaunchInterval);
+  /// Every launch returns when its kernel has ended (CUDA_LAUNCH_BLOCKING=1): the GPU stands still for a launch
+  /// interval before each kernel, and nothing that is sent runs beside kernels (as `overlap none`, and stages' sends).
+  /// Limit: what ZeRO-3 gathers ahead is still beside them.
+  bool launch_blocking = false;
   Efficiency efficiency;
   CollectiveLibrary collective;
   std::shared_ptr<const hardware::CollectiveTable> collective_table;  // measured, may be null
@@ -116,6 +120,14 @@ struct Job {
 /// What the job's own CPU leaves between two kernels that it issues.
 [[nodiscard]] inline Time launch_interval_of(const Job& job) {
   return job.cuda_graphs ? Time::zero() : job.launch_interval.get();
+}
+
+/// Whether the GPU waits for each of its launches; of kernels that are launched together there is one.
+[[nodiscard]] inline bool blocks_launches(const Job& job) { return job.launch_blocking && !job.cuda_graphs; }
+
+/// As stated; none where launches block.
+[[nodiscard]] inline std::optional<Overlap> overlap_of(const Job& job) {
+  return blocks_launches(job) ? Overlap::kNone : job.overlap;
 }
 
 /// What a server's memory moves: as stated (ps.memory_bandwidth); for states and activations that wait on the host, and

@@ -2,6 +2,7 @@
 //
 // Kernels run one after another on the GPU while the CPU issues them, one every `launch_interval`:
 //   issued = issued + kernels * interval;   done = max(done + t, issued + t / kernels)
+// and where launches block (plan::Job) done = done + t + kernels * interval,
 // forward from the first layer to the last, then backward from the last to the first. A gradient is ready when backward
 // of its layer is done. Communication of a group is one first-in-first-out resource:
 //   collectives  sent = max(sent, ready) + cost/collective.h of the message

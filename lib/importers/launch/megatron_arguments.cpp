@@ -166,6 +166,19 @@ void keep_run(std::vector<std::vector<shell::Word>>& found) {
   }
 }
 
+/// What CUDA finds set.
+void read_environment(const shell::Script& script, Builder& out) {
+  const std::string name = "CUDA_LAUNCH_BLOCKING";
+  const auto found = script.variables.find(name);
+  if (found == script.variables.end() || found->second.empty()) return;
+  const shell::Word& value = found->second.front();
+  if (!shell::is_known(value.text)) {
+    out.ask("launch_blocking", name + ": set under a condition", value.where);
+  } else if (!value.text.empty() && value.text != "0") {
+    out.set("launch_blocking", "yes", fmt::format("{}={}", name, value.text.substr(0, 8)), value.where);
+  }
+}
+
 void read_script_words(const shell::Script& script, const std::string& file, Arguments& arguments, Builder& out) {
   std::vector<std::vector<shell::Word>> found;
   bool bare = false;  // the group before was options alone, each line of them a "command"
@@ -185,7 +198,7 @@ void read_script_words(const shell::Script& script, const std::string& file, Arg
   keep_run(found);
   if (found.empty()) {
     std::vector<shell::Word> all;
-    for (const auto& value : script.values) {
+    for (const auto& [name, value] : script.variables) {
       std::vector<shell::Word> words = apart(value);
       const bool options = std::any_of(words.begin(), words.end(),
                                        [](const shell::Word& word) { return !option_of(word.text).empty(); });
@@ -207,6 +220,7 @@ void read_script_words(const shell::Script& script, const std::string& file, Arg
     return;
   }
   add_words(found.front(), arguments);
+  read_environment(script, out);
 }
 
 }  // namespace

@@ -175,8 +175,9 @@ class Reader {
                                                               : "a 'case': its 'esac' is missing"),
                   {file, 0, 0});
     }
-    for (const auto& [name, variable] : variables_.all()) script_.values.push_back(variable.items);
-    for (auto& words : script_.values) words = variables_.expanded_again(std::move(words));
+    for (const auto& [name, variable] : variables_.all()) {
+      script_.variables[name] = variables_.expanded_again(variable.items);
+    }
     return std::move(script_);
   }
 
@@ -289,6 +290,11 @@ class Reader {
       return Sure::kYes;
     }
     if (runs == Sure::kNo) return Sure::kUnknown;
+    for (std::size_t i = first; i < at && runs == Sure::kYes; ++i) {
+      const std::size_t end = assignment_in(words[i].text);
+      const std::string value = variables_.text(std::string_view(words[i].text).substr(end + 1));
+      script_.variables[words[i].text.substr(0, end)] = {{value, words[i].where}};
+    }
     std::vector<Word> fields;
     for (; at < words.size(); ++at) {
       for (Word& field : variables_.fields(words[at])) fields.push_back(std::move(field));

@@ -9,6 +9,7 @@
 // levels.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,8 +31,8 @@ inline constexpr char kEnd = '\x02';
 [[nodiscard]] inline bool is_known(std::string_view text) { return text.find(kUnknown) == std::string_view::npos; }
 
 struct Script {
-  std::vector<std::vector<Word>> commands;  // in the order of the file
-  std::vector<std::vector<Word>> values;    // of every variable at its end, for files that set them and run nothing
+  std::vector<std::vector<Word>> commands;             // in the order of the file
+  std::map<std::string, std::vector<Word>> variables;  // at its end; what a command alone has before it, too
 };
 
 using Named = std::vector<std::pair<std::string, std::string>>;

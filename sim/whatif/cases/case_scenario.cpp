@@ -111,6 +111,7 @@ void add_software(const io::Case& one, const workload::Model* model, std::vector
     settings.push_back({"software.optimizer", *optimizer, one.where});
   }
   if (runs_graphs(one)) settings.push_back({"cuda_graphs", "yes", one.where});
+  if (blocks_launches(one)) settings.push_back({"launch_blocking", "yes", one.where});
   if (composes_operators(one)) settings.push_back({"software.operators", "composed", one.where});
   if (autocasts(one)) settings.push_back({"software.operators", "autocast", one.where});
   if (const auto layout = layout_of(one)) settings.push_back({"software.layout", *layout, one.where});

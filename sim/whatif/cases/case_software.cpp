@@ -355,6 +355,12 @@ bool runs_graphs(const io::Case& one) {
          release_in(lower_case(one.source)).value_or(0) >= kRoundOne;
 }
 
+bool blocks_launches(const io::Case& one) {
+  if (one.said("launch_blocking")) return affirms(one, "launch_blocking");
+  const bool of_model = has(lower_case(one.source), "bigscience:train/tr11-176b-ml");
+  return of_model && one.said("date").value_or("") >= "2022-02-18";
+}
+
 bool multiplies_in_tf32(const io::Case& one, bool convolves) {
   if (says(one, "tf32", "no")) return false;
   if (has(one.said("container").value_or(""), "nvcr.io/nvidia/pytorch")) return true;

@@ -76,6 +76,10 @@ namespace ddlsim::whatif {
 /// ssd --cuda-graphs; recalled).
 [[nodiscard]] bool runs_graphs(const io::Case& one);
 
+/// Whether every launch waits for its kernel (plan::Job): as said, and in what BigScience measured for its 176B model
+/// from 18 February 2022 on, when CUDA_LAUNCH_BLOCKING=1 got it past a hang (train/tr11-176B-ml/chronicles-prequel.md).
+[[nodiscard]] bool blocks_launches(const io::Case& one);
+
 /// What a case trains for, by its `phase` and its `task`, where either says it.
 enum class TrainingPhase { kPreTraining, kFineTuning };
 [[nodiscard]] std::optional<TrainingPhase> phase_of(const io::Case& one);

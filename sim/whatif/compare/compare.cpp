@@ -245,6 +245,7 @@ class Upgrades {
     if (const auto peak = gpu.peak.at(scenario_.precision)) add(peak_path, to_text(*peak * 2.0));
     add("gpu.memory_bandwidth", to_text(gpu.memory_bandwidth * 2.0));
     if (scenario_.launch_interval > Time::zero()) add("launch_interval", to_text(scenario_.launch_interval / 2.0));
+    if (plan::blocks_launches(scenario_)) add("launch_blocking", "no");
   }
 
   /// The slowest and the fastest of those that are faster.

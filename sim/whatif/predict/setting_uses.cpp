@@ -197,6 +197,7 @@ constexpr auto kUses = std::to_array<Use>({
     {"input.threads", by_host},
     {"jitter", by_several_gpus},
     {"launch_interval", [](const Question&) { return true; }},
+    {"launch_blocking", [](const Question& q) { return !q.scenario.cuda_graphs; }},
     {"software.year", [](const Question& q) { return q.scenario.software != nullptr; }},
     {"software.fused", by_fused_blocks},
     {"software.attention",

@@ -29,6 +29,7 @@ struct StageTimes::Timed {
   hardware::SoftwareFactor factor;
   Time launch_interval{};
   double host = 1;
+  bool blocking = false;
 
   std::size_t most = 0;  // parts
   plan::CutPoints points;
@@ -65,10 +66,14 @@ plan::Job on_one_gpu(const plan::Job& job) {
   return one;
 }
 
-/// Layers' passes on the GPU, or by the CPU that launches their kernels where that takes longer.
-std::vector<plan::TimedLayer> timed_layers(const cost::PricedClass& priced, Time launch_interval) {
+/// Layers' passes on the GPU, or by the CPU that launches their kernels where that takes longer; both where launches
+/// block.
+std::vector<plan::TimedLayer> timed_layers(const cost::PricedClass& priced, Time launch_interval, bool blocking) {
   const std::size_t count = priced.forward.size();
-  const auto longer = [&](const cost::PricedLayer& pass) { return max(pass.time, launch_interval * pass.kernels); };
+  const auto longer = [&](const cost::PricedLayer& pass) {
+    const Time launching = launch_interval * pass.kernels;
+    return blocking ? pass.time + launching : max(pass.time, launching);
+  };
   std::vector<plan::TimedLayer> times;
   times.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -132,10 +137,11 @@ StageTimes::Timed* StageTimes::timed_on(const plan::Job& one) {
   const hardware::SoftwareFactor factor = plan::gpu_time_factor_of(one);
   const Time launch_interval = plan::launch_interval_of(one) * one.gpu_time_factor;
   const double host = one.cuda_graphs ? 0.0 : one.gpu_time_factor.get();
+  const bool blocking = plan::blocks_launches(one);
   auto found = std::find_if(timed_.begin(), timed_.end(), [&](const Timed& timed) {
     return timed.model == one.model && timed.inputs == *inputs && timed.fusion == one.fusion &&
            timed.parallel == one.parallel && timed.factor == factor && timed.launch_interval == launch_interval &&
-           timed.host == host;
+           timed.host == host && timed.blocking == blocking;
   });
   if (found == timed_.end()) {
     plan::Lowerer lowerer;
@@ -155,10 +161,11 @@ StageTimes::Timed* StageTimes::timed_on(const plan::Job& one) {
                        .factor = factor,
                        .launch_interval = launch_interval,
                        .host = host,
+                       .blocking = blocking,
                        .most = plan::most_parts(layers),
                        .points = std::move(points),
                        .products = products_of(layers),
-                       .times = timed_layers(prices->classes.front(), launch_interval),
+                       .times = timed_layers(prices->classes.front(), launch_interval, blocking),
                        .sent = std::move(sent),
                        .cuts = {}});
     found = timed_.begin();

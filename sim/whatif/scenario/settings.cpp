@@ -69,6 +69,8 @@ constexpr auto kLeaves = std::to_array<Leaf>({
      [](Into s, Value v, Names) { return store(parse_choice(kFusions, v, "fusion"), s.fusion); }},
     {"cuda_graphs", "the CPU launches a step's kernels at once, and works on no sample between them: yes, no", "yes",
      [](Into s, Value v, Names) { return store(parse_yes(v), s.cuda_graphs); }},
+    {"launch_blocking", "every launch waits until its kernel has ended (CUDA_LAUNCH_BLOCKING=1), and nothing runs beside kernels: yes, no", "yes",
+     [](Into s, Value v, Names) { return store(parse_yes(v), s.launch_blocking); }},
     {"gpu_interconnect", "what joins the GPUs of a server: nvlink or pcie", "nvlink", set_interconnect},
     {"peer_to_peer", "over PCIe, GPUs of a server reach each other's memory: yes, or no (they meet in the host's)", "yes",
      set_peer_to_peer},

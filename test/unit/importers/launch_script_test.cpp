@@ -68,6 +68,19 @@ TEST_CASE("launch: a switch's own value that is not known is not off", "[unit][i
                                   Contains("--hidden-dropout $DROPOUT: not known: dropout is there"));
 }
 
+TEST_CASE("launch: a script whose launches wait for their kernels", "[unit][io][launch]") {
+  const auto blocks = [](const std::string& head, const std::string& before = "") {
+    return value(megatron(head + "\n" + before + "torchrun --nproc-per-node 8 pretrain.py " + kSmall),
+                 "launch_blocking");
+  };
+  CHECK(blocks("") == "-");
+  CHECK(blocks("export CUDA_LAUNCH_BLOCKING=1") == "yes");
+  CHECK(blocks("export CUDA_LAUNCH_BLOCKING=0") == "-");
+  CHECK(blocks("", "CUDA_LAUNCH_BLOCKING=1 ") == "yes");
+  CHECK(blocks("export CUDA_LAUNCH_BLOCKING=1\nexport CUDA_LAUNCH_BLOCKING=") == "-");
+  CHECK(blocks("if [ $DEBUG = yes ]; then export CUDA_LAUNCH_BLOCKING=1; fi") == "?");
+}
+
 TEST_CASE("launch: settings beside a degree that is not known are kept", "[unit][io][launch]") {
   const LaunchImport tensor =
       megatron(kSmall +

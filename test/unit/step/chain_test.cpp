@@ -160,6 +160,31 @@ TEST_CASE("chain: measured kernels keep their times, whole or in stages", "[unit
   CHECK(two.parts.communication_exposed.in(milliseconds) == Approx(29 - 27));
 }
 
+TEST_CASE("chain: launches that block stand between all kernels", "[unit][step]") {
+  plan::Job job = job_of(block(), 1);
+  double kernels = 0;
+  for (const workload::Layer& layer : job.model->layers) kernels += layer.forward_kernels + layer.backward_kernels;
+  const Time free = laid(job).step;
+  job.launch_interval = microseconds(1);
+  job.launch_blocking = true;
+  const answer::Timeline blocked = laid(job);
+  CHECK(blocked.step.in(microseconds) == Approx(free.in(microseconds) + kernels));
+  CHECK(blocked.parts.launch.in(microseconds) == Approx(kernels));
+  // Kernels that are launched together have one wait, that of none.
+  job.cuda_graphs = true;
+  CHECK(laid(job).step.in(microseconds) == Approx(free.in(microseconds)));
+  // What replicas send hides behind nothing.
+  job = job_of(block(), 2);
+  job.collective_table = nanosecond_a_byte(2);
+  job.launch_interval = microseconds(1);
+  job.overlap = plan::Overlap::kNone;
+  const Time apart = laid(job).parts.communication_exposed;
+  job.overlap.reset();
+  CHECK(laid(job).parts.communication_exposed < apart);
+  job.launch_blocking = true;
+  CHECK(laid(job).parts.communication_exposed.in(microseconds) == Approx(apart.in(microseconds)));
+}
+
 TEST_CASE("chain: a tensor rank's part and its stage compose", "[unit][step]") {
   // Four GPUs, tensor 2, stages of layers 0..3 and 4..7, no data ranks: sums inside a stage, sends between them.
   plan::Job job = job_of(block(), 4);

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "cases/case_model.h"
+#include "cases/case_software.h"
 
 using namespace ddlsim;
 using namespace ddlsim::whatif;
@@ -286,6 +287,23 @@ TEST_CASE("language cases: AutoModel computes the blocks of large models again",
   one.extra.erase("recompute");
   one.framework = "Megatron-LM";
   CHECK(again(31'000'000'000).empty());
+}
+
+TEST_CASE("language cases: launches that wait for their kernels", "[unit][whatif]") {
+  io::Case one = gpt();
+  CHECK_FALSE(blocks_launches(one));
+  one.extra["launch_blocking"] = "1";
+  CHECK(blocks_launches(one));
+  one.extra.erase("launch_blocking");
+  one.source = "github:bigscience-workshop/bigscience:train/tr11-176B-ml/chronicles-prequel.md@9e64ede#L476";
+  CHECK_FALSE(blocks_launches(one));
+  one.extra["date"] = "2022-02-20";
+  CHECK(blocks_launches(one));
+  one.extra["date"] = "2022-02-17";
+  CHECK_FALSE(blocks_launches(one));
+  one.extra["date"] = "2022-02-20";
+  one.extra["launch_blocking"] = "no";
+  CHECK_FALSE(blocks_launches(one));
 }
 
 TEST_CASE("language cases: who computes blocks again without a word", "[unit][whatif]") {
