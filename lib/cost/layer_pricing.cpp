@@ -192,4 +192,21 @@ CalibratedTimes LayerPricing::times(std::span<const workload::Layer> layers, Dat
   return times;
 }
 
+LayerTime varied(const LayerTime& time, const Variation& variation) {
+  return {time.compute / variation.compute, time.memory / variation.memory, time.host};
+}
+
+void block(PricedClass& priced, Time launch) {
+  for (PricedLayers* pass : {&priced.forward, &priced.backward, &priced.backward_input, &priced.backward_weights}) {
+    std::vector<PricedLayer> layers(pass->begin(), pass->end());
+    for (PricedLayer& layer : layers) {
+      const Time waits = launch * layer.kernels;
+      layer.time += waits;
+      layer.host += waits;
+      layer.last += layer.kernels > 0 ? launch : Time::zero();
+    }
+    *pass = std::move(layers);
+  }
+}
+
 }  // namespace ddlsim::cost

@@ -21,6 +21,12 @@ namespace ddlsim::cost {
 /// A layer's time with what software takes on top of its kernels.
 [[nodiscard]] LayerTime with_software(const LayerTime& time, int kernels, const hardware::SoftwareFactor& factor);
 
+/// A layer's time by its profile when rates are other than those it was worked out with.
+[[nodiscard]] LayerTime varied(const LayerTime& time, const Variation& variation);
+
+/// Has the GPU wait `launch` for every kernel of a class, as it does for the CPU's work on samples.
+void block(PricedClass& priced, Time launch);
+
 /// A chunk's layers as a list; `copies` holds those that do not follow each other.
 [[nodiscard]] std::span<const workload::Layer> list_of(const plan::Chunk& chunk, std::vector<workload::Layer>& copies);
 /// Which of a chunk's layers, if any, is the model's first.

@@ -69,11 +69,6 @@ void add_loader(const plan::Job& job, const Variation& variation, PricedStep& st
   }
 }
 
-/// A layer's time by its profile when rates are other than those it was worked out with.
-LayerTime varied(const LayerTime& time, const Variation& variation) {
-  return {time.compute / variation.compute, time.memory / variation.memory, time.host};
-}
-
 class Pricing {
  public:
   Pricing(const plan::Job& job, const plan::StepPlan& plan, const LayerPrices& layers, const Variation& variation)
@@ -166,26 +161,12 @@ class Pricing {
     return same_rates_ && gpu_time_factor_ == layers_.factor && host_factor() == layers_.host;
   }
 
-  /// The GPU waits for every launch, as it does for the CPU's work on samples.
-  void block(PricedClass& priced) const {
-    for (PricedLayers* pass : {&priced.forward, &priced.backward, &priced.backward_input, &priced.backward_weights}) {
-      std::vector<PricedLayer> layers(pass->begin(), pass->end());
-      for (PricedLayer& layer : layers) {
-        const Time waits = launch_interval() * layer.kernels;
-        layer.time += waits;
-        layer.host += waits;
-        layer.last += layer.kernels > 0 ? launch_interval() : Time::zero();
-      }
-      *pass = std::move(layers);
-    }
-  }
-
   PricedClass class_of(std::size_t c, const ReachedRates& rates) const {
     const hardware::SoftwareFactor& factor = gpu_time_factor_;
     PricedClass priced = as_kept() && c < layers_.classes.size() ? layers_.classes[c] : laid_out(c, rates, factor);
     const Time launching = launch_interval() * static_cast<double>(plan_.classes[c].update_launches);
     if (plan::blocks_launches(job_)) {
-      block(priced);
+      block(priced, launch_interval());
       priced.update += launching;
     }
     priced.update = max(priced.update, launching);

@@ -7,40 +7,12 @@
 #include <variant>
 
 #include "cases/case_model.h"
-#include "cases/case_software.h"
+#include "unit/whatif/language_case.h"
 
 using namespace ddlsim;
 using namespace ddlsim::whatif;
-
-namespace {
-
-io::Case gpt() {
-  io::Case one;
-  one.id = "a";
-  one.model = "GPT 1B";
-  one.framework = "Megatron-LM (Apr 2021)";
-  one.precision = "FP16 mixed";
-  one.gpu = "A100-SXM4-80GB";
-  one.gpus_per_node = 8;
-  one.total_gpus = 8;
-  one.architecture = "tp-pp-dp";
-  one.extra = {{"layers", "4"},      {"hidden", "256"}, {"heads", "4"}, {"vocab", "50257"},     {"seq_len", "128"},
-               {"tp", "2"},          {"pp", "2"},       {"dp", "2"},    {"micro_batch", "2.0"}, {"global_batch", "16"},
-               {"recompute", "full"}};
-  return one;
-}
-
-std::string said(const io::Case& one, const std::string& path) {
-  const auto settings = splits_of(one);
-  if (!settings) return "error: " + settings.error().message;
-  std::string value;
-  for (const Override& setting : *settings) {
-    if (setting.path == path) value = setting.value;
-  }
-  return value;
-}
-
-}  // namespace
+using test::gpt;
+using test::said;
 
 TEST_CASE("language cases: the model by its sizes, the vocabulary padded", "[unit][whatif]") {
   const auto model = language_model_of(gpt()).value();
@@ -249,108 +221,6 @@ TEST_CASE("language cases: counts that are none", "[unit][whatif]") {
   io::Case one = gpt();
   one.extra["layers_per_stage"] = "1 5";
   CHECK(stages_of(one, *language_model_of(one).value())->value.find('-') != std::string::npos);
-}
-
-TEST_CASE("language cases: what tensor ranks send between stages", "[unit][whatif]") {
-  const auto sent = [](const std::string& framework, const std::string& source = "") {
-    io::Case one = gpt();
-    one.framework = framework;
-    if (!source.empty()) one.source = source;
-    return said(one, "parallel.scatter_gather");
-  };
-  CHECK(sent("Megatron-LM (2021-05)").empty());
-  CHECK(sent("Megatron-LM (Apr 2021)", "github:NVIDIA/Megatron-LM:images/cases_april2021.png@50a4b5fa02") == "yes");
-  CHECK(sent("Megatron-LM (2022)") == "yes");
-  CHECK(sent("Megatron-LM (2024)").empty());
-  CHECK(sent("NeMo Megatron 22.08") == "yes");
-  CHECK(sent("NeMo 24.07 (Megatron-Core)").empty());
-  CHECK(sent("Megatron-DeepSpeed") == "yes");
-  CHECK(sent("nanotron").empty());
-}
-
-TEST_CASE("language cases: AutoModel computes the blocks of large models again", "[unit][whatif]") {
-  io::Case one = gpt();
-  one.framework = "NeMo AutoModel (PyTorch FSDP2)";
-  for (const char* key : {"recompute", "activation_checkpointing"}) one.extra.erase(key);
-  const auto again = [&](std::int64_t parameters) {
-    workload::Model model;
-    model.totals.dense_parameters = parameters;
-    std::string text;
-    for (const Override& setting : recomputation_by_recipe(one, model))
-      text += setting.path + "=" + setting.value + " ";
-    return text;
-  };
-  CHECK(again(31'000'000'000) == "parallel.recompute=full parallel.recompute_stops=yes ");
-  CHECK(again(21'000'000'000).empty());
-  one.extra["recompute"] = "no";
-  CHECK(again(31'000'000'000).empty());
-  one.extra.erase("recompute");
-  one.framework = "Megatron-LM";
-  CHECK(again(31'000'000'000).empty());
-}
-
-TEST_CASE("language cases: launches that wait for their kernels", "[unit][whatif]") {
-  io::Case one = gpt();
-  CHECK_FALSE(blocks_launches(one));
-  one.extra["launch_blocking"] = "1";
-  CHECK(blocks_launches(one));
-  one.extra.erase("launch_blocking");
-  one.source = "github:bigscience-workshop/bigscience:train/tr11-176B-ml/chronicles-prequel.md@9e64ede#L476";
-  CHECK_FALSE(blocks_launches(one));
-  one.extra["date"] = "2022-02-20";
-  CHECK(blocks_launches(one));
-  one.extra["date"] = "2022-02-17";
-  CHECK_FALSE(blocks_launches(one));
-  one.extra["date"] = "2022-02-20";
-  one.extra["launch_blocking"] = "no";
-  CHECK_FALSE(blocks_launches(one));
-}
-
-TEST_CASE("language cases: who computes blocks again without a word", "[unit][whatif]") {
-  io::Case one = gpt();
-  for (const char* key : {"recompute", "activation_checkpointing"}) one.extra.erase(key);
-  const auto again = [&](const std::string& framework, const std::string& model) {
-    one.framework = framework;
-    one.model = model;
-    return std::string(recomputation_of(one));
-  };
-  CHECK(again("swift sft (DeepSpeed)", "Qwen2.5-14B") == "full");
-  CHECK(again("Megatron (ms-swift 4.1.2)", "Qwen2.5-14B") == "none");
-  // Examples of GPT until selective recomputation came.
-  CHECK(again("Megatron-LM (2021)", "GPT-3 175B") == "full");
-  CHECK(again("Megatron-LM (2021)", "BERT-Large") == "none");
-  CHECK(again("Megatron-LM (2023)", "GPT-3 175B") == "none");
-  CHECK(again("Megatron-LM", "GPT-3 175B") == "none");
-  one.extra["date"] = "2022";
-  CHECK(again("DeepSpeed + Megatron", "GPT-2 (13B)") == "full");
-  one.extra["recompute"] = "no";
-  CHECK(again("DeepSpeed + Megatron", "GPT-2 (13B)") == "none");
-}
-
-TEST_CASE("language cases: stages of Megatron that send beside their work are interleaved", "[unit][whatif]") {
-  io::Case one = gpt();
-  one.framework = "Megatron-Core 0.8";
-  one.extra["layers"] = "48";
-  one.extra["pp"] = "4";
-  CHECK(said(one, "parallel.virtual_stages").empty());
-  one.extra["overlap"] = "dp-comm+tp-comm+pp-comm overlap on (README)";
-  CHECK(said(one, "parallel.virtual_stages") == "6");
-  CHECK(said(one, "parallel.schedule") == "interleaved");
-  CHECK(said(one, "parallel.overlap_p2p").empty());
-  one.extra["layers"] = "44";
-  CHECK(said(one, "parallel.virtual_stages") == "11");
-  one.extra["layers"] = "46";
-  CHECK(said(one, "parallel.virtual_stages").empty());
-  one.extra["layers"] = "48";
-  one.extra["vp"] = "2";
-  CHECK(said(one, "parallel.virtual_stages") == "2");
-  one.extra.erase("vp");
-  one.framework = "DeepSpeed";
-  CHECK(said(one, "parallel.virtual_stages").empty());
-  one.extra.erase("overlap");
-  one.framework = "Megatron-Core 0.8";
-  one.source = "github:NVIDIA/Megatron-LM:images/strong_scaling.png (README)";
-  CHECK(said(one, "parallel.virtual_stages") == "6");
 }
 
 TEST_CASE("language cases: degrees, batches and what the framework did at the time", "[unit][whatif]") {
