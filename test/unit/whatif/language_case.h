@@ -23,7 +23,7 @@ inline io::Case gpt() {
   return one;
 }
 
-inline std::string said(const io::Case& one, const std::string& path) {
+inline std::string split_said(const io::Case& one, const std::string& path) {
   const auto settings = whatif::splits_of(one);
   if (!settings) return "error: " + settings.error().message;
   std::string value;

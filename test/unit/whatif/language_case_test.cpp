@@ -12,7 +12,7 @@
 using namespace ddlsim;
 using namespace ddlsim::whatif;
 using test::gpt;
-using test::said;
+using test::split_said;
 
 TEST_CASE("language cases: the model by its sizes, the vocabulary padded", "[unit][whatif]") {
   const auto model = language_model_of(gpt()).value();
@@ -102,7 +102,9 @@ TEST_CASE("language cases: what a framework did by its release", "[unit][whatif]
   const auto way = [&](const char* framework, const char* date) {
     one.framework = framework;
     one.extra["date"] = date;
-    const auto last = [&](const char* path) { return said(one, path).empty() ? std::string("-") : said(one, path); };
+    const auto last = [&](const char* path) {
+      return split_said(one, path).empty() ? std::string("-") : split_said(one, path);
+    };
     return last("fusion") + " " + last("parallel.sequence") + " " + last("parallel.zero") + " " +
            last("parallel.overlap_gather") + " " + last("parallel.overlap_tensor");
   };
@@ -114,41 +116,41 @@ TEST_CASE("language cases: what a framework did by its release", "[unit][whatif]
   // Megatron-LM of nobody's release on GPUs that came later is not that of 2021; nor is AMD's container of 2025.
   one.extra.erase("date");
   one.framework = "Megatron-LM";
-  CHECK(said(one, "fusion") == "none");
+  CHECK(split_said(one, "fusion") == "none");
   const std::string before = std::exchange(one.gpu, "MI325X");
-  CHECK(said(one, "fusion") == "attention");
+  CHECK(split_said(one, "fusion") == "attention");
   one.gpu = before;
   one.framework = "Megatron-LM (rocm/megatron-lm:v25.9_gfx942)";
-  CHECK(said(one, "fusion") == "attention");
+  CHECK(split_said(one, "fusion") == "attention");
   // A release that nobody names is the newest.
   one.extra.erase("date");
   one.framework = "NeMo";
-  CHECK(said(one, "parallel.overlap_tensor") == "yes");
+  CHECK(split_said(one, "parallel.overlap_tensor") == "yes");
   one.extra["tp"] = "1";
   one.extra["dp"] = "8";
   CHECK(way("HF Trainer 4.12 (PyTorch DDP)", "2021") == "none - - - -");
   CHECK(way("HF Trainer 4.40", "2024") == "attention - - - -");
-  CHECK(said(one, "software.attention") == "flash-2");
+  CHECK(split_said(one, "software.attention") == "flash-2");
   // What splits the states stands in the architecture where no key says it.
   one.architecture = "fsdp";
-  CHECK(said(one, "parallel.zero") == "3");
+  CHECK(split_said(one, "parallel.zero") == "3");
   one.architecture = "zero-3";
-  CHECK(said(one, "parallel.zero") == "3");
+  CHECK(split_said(one, "parallel.zero") == "3");
   one.architecture = "zero-2";
-  CHECK(said(one, "parallel.zero") == "2");
+  CHECK(split_said(one, "parallel.zero") == "2");
   one.extra["task"] = "exploration, no LoRA";
-  CHECK(said(one, "parallel.lora_rank").empty());
+  CHECK(split_said(one, "parallel.lora_rank").empty());
   one.extra["task"] = "LoRA";
-  CHECK(said(one, "parallel.lora_rank") == "16");
-  CHECK(said(one, "parallel.frozen_bits").empty());
+  CHECK(split_said(one, "parallel.lora_rank") == "16");
+  CHECK(split_said(one, "parallel.frozen_bits").empty());
   one.extra["peft"] = "bitsandbytes nf4";
-  CHECK(said(one, "parallel.frozen_bits") == "4");
+  CHECK(split_said(one, "parallel.frozen_bits") == "4");
   one.extra.erase("peft");
   one.framework = "PyTorch";
   one.architecture = "allreduce";
-  CHECK(said(one, "parallel.zero") == "1");
+  CHECK(split_said(one, "parallel.zero") == "1");
   one.architecture = "ddp";
-  CHECK(said(one, "parallel.zero").empty());
+  CHECK(split_said(one, "parallel.zero").empty());
 }
 
 TEST_CASE("language cases: vocabularies that are known by the model's name", "[unit][whatif]") {
@@ -225,62 +227,62 @@ TEST_CASE("language cases: counts that are none", "[unit][whatif]") {
 
 TEST_CASE("language cases: degrees, batches and what the framework did at the time", "[unit][whatif]") {
   const io::Case one = gpt();
-  CHECK(said(one, "parallel.tensor") == "2");
-  CHECK(said(one, "parallel.pipeline") == "2");
-  CHECK(said(one, "parallel.data") == "2");
-  CHECK(said(one, "batch") == "2");
-  CHECK(said(one, "global_batch") == "16");
-  CHECK(said(one, "parallel.schedule") == "1f1b");
-  CHECK(said(one, "parallel.recompute") == "full");
-  CHECK(said(one, "parallel.sequence").empty());
-  CHECK(said(one, "parallel.zero").empty());
-  CHECK(said(one, "parallel.states") == "mixed");
+  CHECK(split_said(one, "parallel.tensor") == "2");
+  CHECK(split_said(one, "parallel.pipeline") == "2");
+  CHECK(split_said(one, "parallel.data") == "2");
+  CHECK(split_said(one, "batch") == "2");
+  CHECK(split_said(one, "global_batch") == "16");
+  CHECK(split_said(one, "parallel.schedule") == "1f1b");
+  CHECK(split_said(one, "parallel.recompute") == "full");
+  CHECK(split_said(one, "parallel.sequence").empty());
+  CHECK(split_said(one, "parallel.zero").empty());
+  CHECK(split_said(one, "parallel.states") == "mixed");
   io::Case later = one;
   later.framework = "Megatron-Core 0.8";
-  CHECK(said(later, "parallel.sequence") == "yes");
-  CHECK(said(later, "parallel.zero") == "1");
+  CHECK(split_said(later, "parallel.sequence") == "yes");
+  CHECK(split_said(later, "parallel.zero") == "1");
   // Weights beside the next forward pass, in 8 bits where products take them so.
-  CHECK(said(later, "parallel.overlap_gather") == "yes");
-  CHECK(said(later, "parallel.overlap_tensor") == "yes");
-  CHECK(said(later, "parallel.gather_fp8").empty());
-  CHECK(said(later, "strategy.gradients") == "fp32");
+  CHECK(split_said(later, "parallel.overlap_gather") == "yes");
+  CHECK(split_said(later, "parallel.overlap_tensor") == "yes");
+  CHECK(split_said(later, "parallel.gather_fp8").empty());
+  CHECK(split_said(later, "strategy.gradients") == "fp32");
   later.precision = "MXFP8";
-  CHECK(said(later, "parallel.gather_fp8") == "yes");
+  CHECK(split_said(later, "parallel.gather_fp8") == "yes");
   later.source = "github:mlcommons/training_results_v5.1:NVIDIA/results/x@441d65f";
-  CHECK(said(later, "strategy.gradients") == "bf16");
+  CHECK(split_said(later, "strategy.gradients") == "bf16");
   later.precision = "NVFP4";
-  CHECK(said(later, "parallel.gather_fp8").empty());
-  CHECK(said(later, "parallel.overlap_tensor").empty());
+  CHECK(split_said(later, "parallel.gather_fp8").empty());
+  CHECK(split_said(later, "parallel.overlap_tensor").empty());
   later.source.clear();
   later.precision = "bf16";
-  CHECK(said(one, "parallel.overlap_gather").empty());
+  CHECK(split_said(one, "parallel.overlap_gather").empty());
   later.extra["vp"] = "2";
-  CHECK(said(later, "parallel.schedule") == "interleaved");
+  CHECK(split_said(later, "parallel.schedule") == "interleaved");
   later.extra["fsdp"] = "2";
-  CHECK(said(later, "parallel.zero") == "3");
+  CHECK(split_said(later, "parallel.zero") == "3");
   // Attention in one kernel, where the framework had it, and which; element-wise kernels where they were compiled.
-  CHECK(said(one, "fusion") == "none");
-  CHECK(said(later, "fusion") == "attention");
-  CHECK(said(later, "software.attention").empty());
+  CHECK(split_said(one, "fusion") == "none");
+  CHECK(split_said(later, "fusion") == "attention");
+  CHECK(split_said(later, "software.attention").empty());
   later.framework = "torchtitan";
-  CHECK(said(later, "software.attention") == "sdpa");
+  CHECK(split_said(later, "software.attention") == "sdpa");
   later.framework = "torchtitan (PyTorch 2.11)";  // asks cuDNN first
-  CHECK(said(later, "software.attention").empty());
+  CHECK(split_said(later, "software.attention").empty());
   for (const char* const words : {"FA2", "flash_attention_2", "FlashAttention-2", "FLASH_ATTENTION"}) {
     later.extra["attention"] = words;
-    CHECK(said(later, "software.attention") == "flash-2");
+    CHECK(split_said(later, "software.attention") == "flash-2");
   }
   for (const char* const words : {"FA3", "FA4", "cuDNN"}) {
     later.extra["attention"] = words;
-    CHECK(said(later, "software.attention").empty());
-    CHECK(said(later, "fusion") == "attention");
+    CHECK(split_said(later, "software.attention").empty());
+    CHECK(split_said(later, "fusion") == "attention");
   }
   later.extra.erase("attention");
   later.framework = "torchtitan";
   later.extra["compile"] = "torch.compile";
-  CHECK(said(later, "fusion") == "all");
+  CHECK(split_said(later, "fusion") == "all");
   later.framework = "MosaicML Composer (PyTorch FSDP)";
-  CHECK(said(later, "software.attention") == "flash-1");
+  CHECK(split_said(later, "software.attention") == "flash-1");
 }
 
 TEST_CASE("language cases: gradients that are reduced in 16 bits stand in 16", "[unit][whatif]") {
@@ -288,13 +290,13 @@ TEST_CASE("language cases: gradients that are reduced in 16 bits stand in 16", "
   one.precision = "bf16";
   for (const char* framework : {"Megatron-Bridge, NeMo container 25.09", "NeMo 24.09 (Megatron-Core)"}) {
     one.framework = framework;
-    CHECK(said(one, "parallel.states") == "mixed-16");
+    CHECK(split_said(one, "parallel.states") == "mixed-16");
   }
   one.extra["grad_dtype"] = "fp32";
-  CHECK(said(one, "parallel.states") == "mixed");
+  CHECK(split_said(one, "parallel.states") == "mixed");
   one.extra.erase("grad_dtype");
   one.framework = "NeMo Megatron 22.11";
-  CHECK(said(one, "parallel.states") == "mixed");
+  CHECK(split_said(one, "parallel.states") == "mixed");
 }
 
 TEST_CASE("language cases: MLPerf's adapters stand beside 8 bits", "[unit][whatif]") {
@@ -302,29 +304,29 @@ TEST_CASE("language cases: MLPerf's adapters stand beside 8 bits", "[unit][whati
   one.model = "Llama 2 70B LoRA";
   one.source = "github:mlcommons/training_results_v5.1:NVIDIA/results/x@441d65f";
   one.precision = "fp8";
-  CHECK(said(one, "parallel.states") == "fp8-primary");
-  CHECK(said(one, "parallel.gated_fp8").empty());  // the model is shared
+  CHECK(split_said(one, "parallel.states") == "fp8-primary");
+  CHECK(split_said(one, "parallel.gated_fp8").empty());  // the model is shared
   one.extra["tp"] = "1";
   one.extra["pp"] = "1";
   one.extra["dp"] = "8";
-  CHECK(said(one, "parallel.gated_fp8") == "yes");
+  CHECK(split_said(one, "parallel.gated_fp8") == "yes");
   one.precision = "bf16";
-  CHECK(said(one, "parallel.states") == "mixed-16");
-  CHECK(said(one, "parallel.gated_fp8").empty());
+  CHECK(split_said(one, "parallel.states") == "mixed-16");
+  CHECK(split_said(one, "parallel.gated_fp8").empty());
   one.precision = "fp8";
   one.source = "somebody's blog";
-  CHECK(said(one, "parallel.states") != "fp8-primary");
+  CHECK(split_said(one, "parallel.states") != "fp8-primary");
 }
 
 TEST_CASE("language cases: what waits on the host", "[unit][whatif]") {
   io::Case one = gpt();
-  CHECK(said(one, "parallel.offload_activations").empty());
+  CHECK(split_said(one, "parallel.offload_activations").empty());
   one.extra["offload"] = "activations";
-  CHECK(said(one, "parallel.offload_activations") == "yes");
-  CHECK(said(one, "parallel.offload_optimizer").empty());
+  CHECK(split_said(one, "parallel.offload_activations") == "yes");
+  CHECK(split_said(one, "parallel.offload_optimizer").empty());
   one.extra["offload"] = "optimizer and activations";
-  CHECK(said(one, "parallel.offload_activations") == "yes");
-  CHECK(said(one, "parallel.offload_optimizer") == "yes");
+  CHECK(split_said(one, "parallel.offload_activations") == "yes");
+  CHECK(split_said(one, "parallel.offload_optimizer") == "yes");
 }
 
 TEST_CASE("language cases: blocks of attention, Mamba-2 and mixtures by their letters", "[unit][whatif]") {
@@ -385,7 +387,7 @@ TEST_CASE("language cases: what nobody can fill in is named", "[unit][whatif]") 
   CHECK(model.error().message.find("layers, heads") != std::string::npos);
   one = gpt();
   one.architecture = "not stated";
-  CHECK(said(one, "batch").find("does not say how the model was split") != std::string::npos);
+  CHECK(split_said(one, "batch").find("does not say how the model was split") != std::string::npos);
 }
 
 TEST_CASE("language cases: an MLP without a gate is one with a gate of two thirds", "[unit][whatif]") {
@@ -420,7 +422,7 @@ TEST_CASE("language cases: Megatron-LM since it has a core, by date or by GPUs t
   const auto overlap = [&](const char* framework, const char* gpu) {
     one.framework = framework;
     one.gpu = gpu;
-    return said(one, "parallel.zero") + " " + said(one, "strategy.gradients");
+    return split_said(one, "parallel.zero") + " " + split_said(one, "strategy.gradients");
   };
   CHECK(overlap("Megatron-LM (Apr 2021)", "A100-SXM4-80GB") == " fp16");
   CHECK(overlap("Megatron-LM", "A100-SXM4-80GB") == " fp16");
@@ -433,12 +435,12 @@ TEST_CASE("language cases: replicas that do not count those that share experts",
   io::Case one = gpt();
   one.extra = {{"layers", "4"},  {"hidden", "256"}, {"heads", "4"}, {"vocab", "50257"}, {"seq_len", "128"},
                {"experts", "8"}, {"top_k", "2"},    {"ep", "4"},    {"dp", "2"},        {"micro_batch", "2"}};
-  CHECK(said(one, "parallel.data") == "8");
+  CHECK(split_said(one, "parallel.data") == "8");
   one.extra["dp"] = "8";
-  CHECK(said(one, "parallel.data") == "8");
+  CHECK(split_said(one, "parallel.data") == "8");
   one.extra["ep"] = "2";
   one.extra["dp"] = "2";
-  CHECK(said(one, "parallel.data") == "2");  // refused later, for 8 GPUs are not 2
+  CHECK(split_said(one, "parallel.data") == "2");  // refused later, for 8 GPUs are not 2
 }
 
 TEST_CASE("language cases: a batch that is that of a GPU is a pass's", "[unit][whatif]") {
@@ -446,10 +448,10 @@ TEST_CASE("language cases: a batch that is that of a GPU is a pass's", "[unit][w
   one.extra = {{"layers", "4"}, {"hidden", "256"}, {"heads", "4"},      {"vocab", "50257"}, {"seq_len", "128"},
                {"tp", "4"},     {"dp", "2"},       {"batch_size", "4"}, {"grad_accum", "8"}};
   one.batch_per_gpu = 4;
-  CHECK(said(one, "batch") == "4");
-  CHECK(said(one, "global_batch") == "64");
+  CHECK(split_said(one, "batch") == "4");
+  CHECK(split_said(one, "global_batch") == "64");
   one.extra["batch_size"] = "256";  // of all
-  CHECK(said(one, "global_batch") == "256");
+  CHECK(split_said(one, "global_batch") == "256");
 }
 
 TEST_CASE("language cases: the width between Llama's products by its own rule", "[unit][whatif]") {

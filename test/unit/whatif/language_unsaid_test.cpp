@@ -8,14 +8,14 @@
 using namespace ddlsim;
 using namespace ddlsim::whatif;
 using test::gpt;
-using test::said;
+using test::split_said;
 
 TEST_CASE("language cases: what tensor ranks send between stages", "[unit][whatif]") {
   const auto sent = [](const std::string& framework, const std::string& source = "") {
     io::Case one = gpt();
     one.framework = framework;
     if (!source.empty()) one.source = source;
-    return said(one, "parallel.scatter_gather");
+    return split_said(one, "parallel.scatter_gather");
   };
   CHECK(sent("Megatron-LM (2021-05)").empty());
   CHECK(sent("Megatron-LM (Apr 2021)", "github:NVIDIA/Megatron-LM:images/cases_april2021.png@50a4b5fa02") == "yes");
@@ -91,23 +91,23 @@ TEST_CASE("language cases: stages of Megatron that send beside their work are in
   one.framework = "Megatron-Core 0.8";
   one.extra["layers"] = "48";
   one.extra["pp"] = "4";
-  CHECK(said(one, "parallel.virtual_stages").empty());
+  CHECK(split_said(one, "parallel.virtual_stages").empty());
   one.extra["overlap"] = "dp-comm+tp-comm+pp-comm overlap on (README)";
-  CHECK(said(one, "parallel.virtual_stages") == "6");
-  CHECK(said(one, "parallel.schedule") == "interleaved");
-  CHECK(said(one, "parallel.overlap_p2p").empty());
+  CHECK(split_said(one, "parallel.virtual_stages") == "6");
+  CHECK(split_said(one, "parallel.schedule") == "interleaved");
+  CHECK(split_said(one, "parallel.overlap_p2p").empty());
   one.extra["layers"] = "44";
-  CHECK(said(one, "parallel.virtual_stages") == "11");
+  CHECK(split_said(one, "parallel.virtual_stages") == "11");
   one.extra["layers"] = "46";
-  CHECK(said(one, "parallel.virtual_stages").empty());
+  CHECK(split_said(one, "parallel.virtual_stages").empty());
   one.extra["layers"] = "48";
   one.extra["vp"] = "2";
-  CHECK(said(one, "parallel.virtual_stages") == "2");
+  CHECK(split_said(one, "parallel.virtual_stages") == "2");
   one.extra.erase("vp");
   one.framework = "DeepSpeed";
-  CHECK(said(one, "parallel.virtual_stages").empty());
+  CHECK(split_said(one, "parallel.virtual_stages").empty());
   one.extra.erase("overlap");
   one.framework = "Megatron-Core 0.8";
   one.source = "github:NVIDIA/Megatron-LM:images/strong_scaling.png (README)";
-  CHECK(said(one, "parallel.virtual_stages") == "6");
+  CHECK(split_said(one, "parallel.virtual_stages") == "6");
 }
