@@ -203,7 +203,6 @@ void block(PricedClass& priced, Time launch) {
       const Time waits = launch * layer.kernels;
       layer.time += waits;
       layer.host += waits;
-      layer.last += layer.kernels > 0 ? launch : Time::zero();
     }
     *pass = std::move(layers);
   }

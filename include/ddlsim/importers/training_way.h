@@ -76,7 +76,8 @@ struct TrainingWay {
 /// default from June 2021 (bigscience-workshop's fork of then: --no-scatter-gather-tensors-in-pipeline; before, it had
 /// to be asked for) until its stages moved to its core in 2023 (NVIDIA/Megatron-LM #4140); NeMo's stages until then
 /// (apex transformer/pipeline_parallel/p2p_communication.py); DeepSpeed (pipe_partitioned), PaddlePaddle
-/// (enable_partial_send_recv) and Alpa (its paper, section 6.2) always. Others are taken to send the whole.
+/// (enable_partial_send_recv) and Alpa (Zheng et al., OSDI 2022: local all-gather) always (recalled). Others are taken
+/// to send the whole.
 [[nodiscard]] bool scatters_between_stages(std::string_view framework, double year = kNewest);
 
 }  // namespace ddlsim::importers

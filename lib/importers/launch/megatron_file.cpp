@@ -273,16 +273,16 @@ class MegatronReader {
   void read_scatter_gather() {
     const std::string path = "parallel.scatter_gather";
     const Argument* said = in_.find("scatter-gather-tensors-in-pipeline");
-    if (const Argument* off = in_.find("no-scatter-gather-tensors-in-pipeline");
-        off != nullptr && in_.flag(off->name)) {
+    const Argument* off = in_.find("no-scatter-gather-tensors-in-pipeline");
+    if (runs_deepspeed(in_)) {  // whose engine has stages of its own
+      if (tensor_ != 1) out_.assume(path, "yes", "DeepSpeed's stages send by parts (pipe_partitioned)");
+    } else if (off != nullptr && in_.flag(off->name)) {
       out_.set(path, "no", off->words(), off->where);
     } else if (said != nullptr && said->values.empty()) {
       out_.set(path, "yes", said->words(), said->where);
     } else if (said != nullptr && in_.flag(said->name)) {
       out_.leave_out(said->words(), "of no effect since 2023; of releases before, state parallel.scatter_gather yes",
                      said->where);
-    } else if (tensor_ != 1 && runs_deepspeed(in_)) {
-      out_.assume(path, "yes", "DeepSpeed's stages send by parts (pipe_partitioned)");
     }
   }
 

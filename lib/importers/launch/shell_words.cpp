@@ -176,7 +176,7 @@ class Reader {
                   {file, 0, 0});
     }
     for (const auto& [name, variable] : variables_.all()) {
-      script_.variables[name] = variables_.expanded_again(variable.items);
+      script_.variables.try_emplace(name, variables_.expanded_again(variable.items));
     }
     return std::move(script_);
   }
@@ -292,8 +292,9 @@ class Reader {
     if (runs == Sure::kNo) return Sure::kUnknown;
     for (std::size_t i = first; i < at && runs == Sure::kYes; ++i) {
       const std::size_t end = assignment_in(words[i].text);
-      const std::string value = variables_.text(std::string_view(words[i].text).substr(end + 1));
-      script_.variables[words[i].text.substr(0, end)] = {{value, words[i].where}};
+      const std::string set = words[i].text.substr(0, end);
+      if (words[i].text[end] == '+' || is_fixed(set)) continue;
+      script_.variables[set] = {{variables_.text(std::string_view(words[i].text).substr(end + 1)), words[i].where}};
     }
     std::vector<Word> fields;
     for (; at < words.size(); ++at) {

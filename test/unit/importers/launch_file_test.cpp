@@ -68,6 +68,7 @@ TEST_CASE("launch: megatron, what tensor ranks send between stages", "[unit][io]
   CHECK(sent("--deepspeed --zero-stage 1") == "yes");
   // Releases print the variable that do nothing with it.
   CHECK(sent("--scatter-gather-tensors-in-pipeline True") == "-");
+  CHECK(sent("--scatter-gather-tensors-in-pipeline True --deepspeed --zero-stage 1") == "yes");
 }
 
 TEST_CASE("launch: megatron, who shares states, and what gradients are sent in", "[unit][io][launch]") {

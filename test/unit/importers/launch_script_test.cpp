@@ -77,6 +77,7 @@ TEST_CASE("launch: a script whose launches wait for their kernels", "[unit][io][
   CHECK(blocks("export CUDA_LAUNCH_BLOCKING=1") == "yes");
   CHECK(blocks("export CUDA_LAUNCH_BLOCKING=0") == "-");
   CHECK(blocks("", "CUDA_LAUNCH_BLOCKING=1 ") == "yes");
+  CHECK(blocks("export CUDA_LAUNCH_BLOCKING=0", "CUDA_LAUNCH_BLOCKING=1 ") == "yes");
   CHECK(blocks("export CUDA_LAUNCH_BLOCKING=1\nexport CUDA_LAUNCH_BLOCKING=") == "-");
   CHECK(blocks("if [ $DEBUG = yes ]; then export CUDA_LAUNCH_BLOCKING=1; fi") == "?");
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cases/case_scenario.h"
 #include "catalog.h"
@@ -24,14 +25,16 @@ inline io::Case row() {
 }
 
 /// The last value of a setting, or nothing.
-inline std::string said(const io::Case& one, const std::string& path) {
-  const auto settings = whatif::CaseReader(catalog()).settings_of(one, one.gpus_per_node);
+inline std::string last_of(const Expected<std::vector<whatif::Override>>& settings, const std::string& path) {
   if (!settings) return "error: " + settings.error().message;
   std::string value;
   for (const whatif::Override& setting : *settings) {
     if (setting.path == path) value = setting.value;
   }
   return value;
+}
+inline std::string said(const io::Case& one, const std::string& path) {
+  return last_of(whatif::CaseReader(catalog()).settings_of(one, one.gpus_per_node), path);
 }
 
 }  // namespace ddlsim::test

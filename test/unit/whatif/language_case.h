@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cases/language_case.h"
+#include "unit/whatif/case_row.h"
 
 namespace ddlsim::test {
 
@@ -24,13 +25,7 @@ inline io::Case gpt() {
 }
 
 inline std::string split_said(const io::Case& one, const std::string& path) {
-  const auto settings = whatif::splits_of(one);
-  if (!settings) return "error: " + settings.error().message;
-  std::string value;
-  for (const whatif::Override& setting : *settings) {
-    if (setting.path == path) value = setting.value;
-  }
-  return value;
+  return last_of(whatif::splits_of(one), path);
 }
 
 }  // namespace ddlsim::test
